@@ -168,7 +168,8 @@ def _check(arguments: argparse.Namespace) -> int:
     sides = series.sides_of(arguments.folder)
     base = series.side_of(arguments.baseline) if arguments.baseline else None
     given = expect.limits(series.expected(arguments.folder, sides[0]))
-    wanted = [*given, *map(_limit, arguments.expect)]
+    named = (re.findall(r"\s*([^\s<>]*)\s*(.*)", one, re.DOTALL)[0] for one in arguments.expect)
+    wanted = [*given, *(expect.limit(*one) for one in named)]
     if base is None and len(sides) > 1:
         base = sides[0]
     if not wanted:
@@ -193,11 +194,6 @@ def _check(arguments: argparse.Namespace) -> int:
     return expect.status(checked)
 
 
-def _limit(text: str) -> expect.Limit:
-    name, rest = re.match(r"\s*([^\s<>]*)\s*(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    return expect.limit(name, rest)
-
-
 def _want_parent(path: Path | None) -> None:
     """What is written at the end must have a place before the work begins."""
     if path is not None and not path.absolute().parent.is_dir():
@@ -211,7 +207,9 @@ def _report(arguments: argparse.Namespace) -> int:
     _want_parent(arguments.output)
     if [(one / series.FILE).is_file() for one in arguments.runs] == [True]:
         return 0 if series.write(arguments.runs[0], arguments.pdf) else 1
-    folders = [one for one in arguments.runs if not _is_page(one)] or arguments.runs
+    pages = {one for one in arguments.runs if one.suffix == ".html" and not one.is_dir()}
+    pages |= {one for one in arguments.runs if one.suffix == _PLOTS}
+    folders = [one for one in arguments.runs if one not in pages] or arguments.runs
     measured = [measure(Run(folder), _progress(folder.name)) for folder in folders]
     summaries = [_write_report(one, arguments.pdf) for one in measured]
     for folder, summary in zip(folders, summaries, strict=True):
@@ -234,10 +232,6 @@ def _report(arguments: argparse.Namespace) -> int:
         told = [table(named, frozenset()), fitted(differing), fitted(main), fitted(whole, right), str(target)]
         print("", "\n\n".join(filter(None, told)), sep="\n")
     return 0 if all(summary["clean"] for summary in summaries) else 1
-
-
-def _is_page(path: Path) -> bool:
-    return path.suffix == _PLOTS or (path.suffix == ".html" and not path.is_dir())
 
 
 def _write_report(measured: Measured, pdf: bool = False) -> Json:
@@ -343,17 +337,11 @@ def _evidence(arguments: argparse.Namespace, first: AnswerSet, *others: AnswerSe
     if path is None and served is not None:
         path = served[0]
         origin = origin or served[1].setting("server.origin")
-    own = _unchanged(first)
+    own = zone_of(first.run) if first.run else None
+    if own and first.run and own.parent != first.run.folder:  # it may have been written since
+        own = own if own.stat().st_mtime <= first.files[0].path.stat().st_mtime else None
     same = path is not None and own is not None and same_text(path, own)
     return Evidence(read_zone(path, origin) if path else None, same_zone=same)
-
-
-def _unchanged(side: AnswerSet) -> Path | None:
-    """The zone of a run's server, if it is the run's own copy or has not been written since."""
-    path = zone_of(side.run) if side.run else None
-    if side.run is None or path is None or path.parent == side.run.folder:
-        return path
-    return path if path.stat().st_mtime <= side.files[0].path.stat().st_mtime else None
 
 
 if __name__ == "__main__":

@@ -65,18 +65,9 @@ class RqFile(Frame):
     """One querier's records."""
 
     records: Records
-
-    @property
-    def host(self) -> str:
-        return str(self.header.get("host", "unknown"))
-
-    @property
-    def querier(self) -> int:
-        return int(self.header.get("querier", 0))
-
-    @property
-    def start_mono_ns(self) -> int:
-        return int(self.header.get("start_mono_ns", 0))
+    host: str
+    querier: int
+    start_mono_ns: int
 
     def parts(self) -> Iterator[Records]:
         """The records, some at a time; those before need no memory."""
@@ -88,15 +79,17 @@ class RqFile(Frame):
 def read_rq(path: Path) -> RqFile:
     """Maps one file. Raises ReportError for what is not an `.rq` file of a known schema."""
     frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
+    facts: dict[str, Any] = {name: int(frame.header.get(name, 0)) for name in ("querier", "start_mono_ns")}
+    facts["host"] = str(frame.header.get("host", "unknown"))
     if not frame.header:
-        return RqFile(**vars(frame), records=np.zeros(0, [(name, "<i8") for name in NEEDED]))
+        return RqFile(**vars(frame), **facts, records=np.zeros(0, [(name, "<i8") for name in NEEDED]))
     dtype = _dtype(frame)
     held, rest = divmod(frame.end - frame.start, frame.record_size)
     records: Records = np.frombuffer(frame.data, dtype=dtype, count=held, offset=frame.start)
     if frame.cut_off:
         records = records[: _plausible_prefix(records)]
     problem = frame.problem or frame.miscounted(held + rest / frame.record_size if rest else held)
-    return RqFile(**{**vars(frame), "problem": problem}, records=records)
+    return RqFile(**{**vars(frame), **facts, "problem": problem}, records=records)
 
 
 def _dtype(frame: Frame) -> np.dtype[np.void]:

@@ -106,7 +106,10 @@ def per_host(run: Run, tally: Tally) -> list[Json]:
     rows = []
     for host in sorted(roles, key=place):
         child, machine = children.get(host, {}), machines.get(host, {})
-        did = _queries(tally, host, child)
+        records, sent, answered = (tally.hosts[host, name] for name in ("records", "sent", "answered"))
+        given = child.get("assigned") if isinstance(child.get("assigned"), int) else None
+        lost = None if given is None else max(0, given - records)  # given to the host, and not on record
+        did = {"assigned": given, "sent": sent, "answered": answered, "lost": lost}
         facts = machine or as_dict(child.get("facts"))
         processors = str(facts.get("processors"))
         rows.append(
@@ -163,11 +166,3 @@ def _clock(child: Json, kept: Json) -> Json:
         "synchronized": kept.get("synchronized"),
         "estimated_error_us": kept.get("estimated_error_us"),
     }
-
-
-def _queries(tally: Tally, host: str, child: Json) -> Json:
-    """From the records; `lost` is what the host was given and has no record of."""
-    records, sent, answered = (tally.hosts[host, name] for name in ("records", "sent", "answered"))
-    given = child.get("assigned") if isinstance(child.get("assigned"), int) else None
-    lost = None if given is None else max(0, given - records)
-    return {"assigned": given, "sent": sent, "answered": answered, "lost": lost}
