@@ -11,8 +11,6 @@ _FOREIGN = 0.15  # of all cores, used by programs that are no part of the run
 _STEAL = 0.02  # of all cores, given to others by the hypervisor
 _LATE_US = 10_000  # of 1 % of the queries: our own sender did not get its time
 _SHORTEST_S = 2.0  # a sampled span in which shares mean something
-
-
 # Parts of a summary that a reason makes doubtful: what waits for a processor is late, and what shares one
 # takes longer. Latency counts from the send, whenever that was.
 ALL = ("timing_error_us", "rate_error", "latency_us", "response_us", "cpu_us_per_query")

@@ -36,7 +36,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, of_r
     found: list[str] = []
     for reason in (
         *_end_reasons(run),
-        *(replaced(run) if unanswered(queries) else ()),
+        *(run.replaced if unanswered(queries) else ()),
         *testbed.links,
         *_manifest_reasons(run),
         *_unsent_reasons(files, queries),
@@ -64,11 +64,6 @@ def unanswered(queries: dict[str, int]) -> int:
     return sum(queries[end] for end in ENDS if end not in ("answered", "skipped"))
 
 
-def replaced(run: Run) -> list[str]:
-    """Processes of servers that ended without a complaint: a reason only where queries have no answer."""
-    return [str(one) for one in as_list(run.manifest.get("replaced"))]
-
-
 def _end_reasons(run: Run) -> Iterator[str]:
     """What ended the run, unless that is only what the controller says of it."""
     manifest = run.manifest
@@ -78,12 +73,8 @@ def _end_reasons(run: Run) -> Iterator[str]:
     error = str(manifest.get("error") or "")
     if manifest.get("server_died"):
         yield f"the server died: {manifest['server_died']}"
-    elif error and not any(reason.startswith(error) for reason in _told(run)):
+    elif error and not any(reason.startswith(error) for reason in run.because):
         yield error
-
-
-def _told(run: Run) -> list[str]:
-    return [str(reason) for reason in as_list(run.controller.get("because"))]
 
 
 def _manifest_reasons(run: Run) -> Iterator[str]:
@@ -125,7 +116,7 @@ def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
     if not controller:
         yield "controller.json is missing: the controller was cut off"
         return
-    told = [one for one in _told(run) if not (has_records and _UNKNOWN_ENDS.fullmatch(one))]
+    told = [one for one in run.because if not (has_records and _UNKNOWN_ENDS.fullmatch(one))]
     for one in told:
         why = _QUERIER.sub("", one)
         if (one == why or why not in told) and (why not in error or error in (one, why)):
@@ -149,7 +140,7 @@ def _file_reasons(run: Run, files: list[RqFile]) -> Iterator[str]:
             yield f"{file.path.name}: {file.problem}"
         if file.statistics.get("clean") is False:
             because = str(file.statistics.get("because") or "no reason given")
-            if not any(because in reason for reason in _told(run)):
+            if not any(because in reason for reason in run.because):
                 yield f"querier {file.host}/{file.querier}: {because}"
 
 

@@ -85,13 +85,8 @@ def of_servers(run: Run) -> list[Event]:
 # --- faults -----------------------------------------------------------------------------------------------
 
 
-def _faults(run: Run) -> list[Json]:
-    """In the order of time."""
-    return [as_dict(one) for one in as_list(run.manifest.get("faults"))]
-
-
 def of_faults(run: Run) -> list[Event]:
-    return [Event(one["at_s"], "fault", str(one["text"]), one["seconds"]) for one in _faults(run)]
+    return [Event(one["at_s"], "fault", str(one["text"]), one["seconds"]) for one in run.faults]
 
 
 def summarize_faults(run: Run) -> list[Json]:
@@ -105,7 +100,7 @@ def summarize_faults(run: Run) -> list[Json]:
             if _target(one) in _WAYS
             else None,
         }
-        for one in _faults(run)
+        for one in run.faults
     ]
 
 
@@ -116,7 +111,7 @@ def _target(fault: Json) -> str:
 
 def lost_on_ways(run: Run, *targets: str) -> bool:
     """Whether ways lost packets as they were asked to."""
-    return any(_target(one) in (targets or _WAYS) for one in _faults(run))
+    return any(_target(one) in (targets or _WAYS) for one in run.faults)
 
 
 def unanswered_at_faults(run: Run, found: Rate) -> int:
@@ -124,6 +119,6 @@ def unanswered_at_faults(run: Run, found: Rate) -> int:
     steps, counts = found.steps()
     at_s = steps * _STEP_S
     near = np.zeros(len(steps), bool)
-    for one in _faults(run):
+    for one in run.faults:
         near |= (at_s >= one["at_s"] - _NEAR_S) & (at_s <= one["at_s"] + one["seconds"] + _NEAR_S)
     return int(counts[near].sum())

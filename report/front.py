@@ -12,7 +12,6 @@ _COUNTS = (
     *("malformed", "passed"),
 )
 _SIZES = ("entries_peak", "entries_limit", "memory_bytes")
-_TIMES = ("in_seconds", "out_seconds")
 
 
 def kind(run: Run) -> str | None:
@@ -44,7 +43,7 @@ def summarize(run: Run, span_ns: int) -> Json:
         "kind": kind(run),
         "promotion": any(one.get("promotion") is True for one in run.fronts) if counted else None,
         **(sums if counted else dict.fromkeys(sums)),
-        **{name: _time(run, name) for name in _TIMES},
+        **{name: _time(run, name) for name in ("in_seconds", "out_seconds")},
         **reasons,
         "promoted_share": share(sum(reasons["promoted"].values()), sums["syn_ack"]),
         "entries_mean": round(lived / (span_ns / 1e9), 4) if lived and span_ns else None,

@@ -101,11 +101,8 @@ class Host:
 
     def multicast(self) -> int:
         """Frames to groups that interfaces counted in the meantime."""
-        return sum(
-            max(0, now.multicast - then.multicast)
-            for name, now in self.after.interfaces.items()
-            if (then := self.before.interfaces.get(name)) is not None
-        )
+        then, now = self.before.interfaces, self.after.interfaces
+        return sum(max(0, now[one].multicast - then[one].multicast) for one in now.keys() & then.keys())
 
     def lost(self, interface: str, side: str) -> Counter[str]:
         """Packets lost at an interface in the meantime, by counter; a new interface counts from 0."""
@@ -130,10 +127,8 @@ class Findings:
 def read(folder: Path, problems: list[str]) -> tuple[Host, ...]:
     """The hosts of a run whose counters were read before and after."""
     found = []
-    for path in sorted(folder.glob("counters-*.txt")):
+    for path in sorted({*folder.glob("counters-*.txt")} - {*folder.glob("*-before.txt")}):
         earlier = path.with_stem(f"{path.stem}-before")
-        if path.stem.endswith("-before"):
-            continue
         if not earlier.exists():
             problems.append(f"{earlier.name} is missing")
             continue

@@ -88,6 +88,10 @@ class Run:
         self.children = [as_dict(one) for one in as_list(self.controller.get("children"))]
         # What each rule did, as says who applied it: the mutator before, or the controller.
         self.rules = as_list((self.mutation or self.controller).get("rules"))
+        self.because = [str(one) for one in as_list(self.controller.get("because"))]  # it is not clean
+        self.faults = [as_dict(one) for one in as_list(self.manifest.get("faults"))]  # in the order of time
+        # Processes of servers that ended without a complaint: a reason only where queries have no answer.
+        self.replaced = [str(one) for one in as_list(self.manifest.get("replaced"))]
         # For how long the cache of a resolver that began without one counts as cold; 0 where none did.
         began_cold = self.resolvers and self.setting("hierarchy.cache") == "cold"
         self.cold_s = as_number(self.setting("hierarchy.cold_s")) or 0.0 if began_cold else 0.0

@@ -18,8 +18,6 @@ from report.run import COUNTED, UPSTREAM, Json, Run, ServerSample, as_dict, as_l
 _GAP_S = 1.0  # over the usual time between samples
 _OF_MACHINE = ("host_cpu_s", "host_steal_s", "tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
-
-
 Floats = NDArray[np.floating[Any]]
 
 

@@ -89,7 +89,7 @@ def summarize(measured: Measured) -> Json:
             *front.warnings(of_front),
             *front.offer(run, found.sent_over["stateless-tcp"]),
             *testbed.remarks,
-            *([] if clean.unanswered(queries) else clean.replaced(run)),
+            *([] if clean.unanswered(queries) else run.replaced),
         ],
         "trace_notes": [  # as the mutator says it, if it changed the trace first, and the controller
             *map(str, as_list((run.mutation or {}).get("losses"))),

@@ -11,8 +11,6 @@ from report.server import Series
 from report.tally import Tally
 
 _PARTS = 10
-SECOND_NS = 1_000_000_000
-TENTH_NS = 100_000_000
 
 
 def rate_error(tally: Tally, warmup_ns: int, steal_ns: list[tuple[int, int]] | None) -> Json:
@@ -37,7 +35,7 @@ def rate_error(tally: Tally, warmup_ns: int, steal_ns: list[tuple[int, int]] | N
             f"steal_{name}": None if steal_ns is None else int(np.count_nonzero(considered & stolen)),
         }
 
-    return {**windows("seconds", SECOND_NS), "windows_100ms": windows("windows", TENTH_NS)}
+    return {**windows("seconds", 1_000_000_000), "windows_100ms": windows("windows", 100_000_000)}
 
 
 def _share(hits: NDArray[np.bool_]) -> float | None:

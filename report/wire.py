@@ -118,9 +118,6 @@ class _Cursor:
             raise ValueError("cut")
         return self.data[self.at - size : self.at]
 
-    def rest(self) -> bytes:
-        return self.take(self.end - self.at)
-
     def name(self) -> str:
         """In lower case, absolute: only ASCII has case (RFC 4343), other bytes are written as numbers."""
         at = self.at
@@ -237,7 +234,8 @@ def _section(cursor: _Cursor, count: int, edns: list[Edns]) -> Section:
         elif kind == dns.rdatatype.RRSIG:
             key = owner, _type(*cursor.unpack(_SIGNED))
             cursor.name()
-            signatures[key] = signatures.get(key, frozenset()) | {cursor.rest()}  # no two signings share it
+            own = cursor.take(cursor.end - cursor.at)  # no two signings share it
+            signatures[key] = signatures.get(key, frozenset()) | {own}
         else:
             key = _key(owner, kind)
             value = _single(_rdata(cursor, key[1]))
@@ -284,7 +282,7 @@ def _rdata(cursor: _Cursor, kind: str) -> str:
         return " ".join([cursor.name(), cursor.name(), *map(str, cursor.unpack(_TIMES))])
     if kind in BEFORE_NAME:
         return f"{cursor.take(BEFORE_NAME[kind]).hex()} {cursor.name()}"
-    return _plain(kind, cursor.rest())
+    return _plain(kind, cursor.take(cursor.end - cursor.at))
 
 
 @functools.lru_cache(KEPT)
