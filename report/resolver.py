@@ -91,20 +91,18 @@ def reasons(run: Run, resolver: Json) -> Iterator[str]:
     came = f"{arrived:,} of {sent:,} queries came to the meta-DNS-servers"
     if _missing(sent, arrived) < _missing(arrived, answered):
         came = f"{arrived:,} queries came to the meta-DNS-servers, and {answered:,} answers left them"
+    # A fault that loses packets on the way upstream is the reason for SERVFAIL.
     failed = None if events.lost_on_ways(run, "upstream") else resolver.get("servfail_share")
-    for found, name, words, why in (
-        (path.get("lost_share"), "lost", f"the data path is broken: {came}", ""),
-        (failed, "servfail", f"{resolver.get('servfail')} answers were SERVFAIL", validation(run)),
-        (
-            resolver.get("unmapped_share"),
-            "unmapped",
-            f"{resolver.get('unmapped_packets')} packets went to addresses that no zone has",
-            "",
-        ),
+    packets = f"{resolver.get('unmapped_packets')} packets"
+    for found, name, words in (
+        (path.get("lost_share"), "lost", f"the data path is broken: {came}"),
+        (failed, "servfail", f"{resolver.get('servfail')} answers were SERVFAIL"),
+        (resolver.get("unmapped_share"), "unmapped", f"{packets} went to addresses that no zone has"),
     ):
         given = as_number(run.setting(f"hierarchy.max_{name}_percent"))
         limit = _DEFAULT_PERCENT if given is None else given
         if found is not None and found > limit / 100:
+            why = validation(run) if name == "servfail" else ""
             told = f"{words} ({found:.1%}, hierarchy.max_{name}_percent is {limit:g})"
             yield f"{told}: {why}" if why else told
 
