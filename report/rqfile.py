@@ -79,7 +79,7 @@ class RqFile(Frame):
 def read_rq(path: Path) -> RqFile:
     """Maps one file. Raises ReportError for what is not an `.rq` file of a known schema."""
     frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
-    facts: dict[str, Any] = {name: int(frame.header.get(name, 0)) for name in ("querier", "start_mono_ns")}
+    facts: dict[str, Any] = {name: as_int(frame.header.get(name)) for name in ("querier", "start_mono_ns")}
     facts["host"] = str(frame.header.get("host", "unknown"))
     if not frame.header:
         return RqFile(**vars(frame), **facts, records=np.zeros(0, [(name, "<i8") for name in NEEDED]))
