@@ -23,7 +23,7 @@ from report.rafile import AnswerSet
 from report.rows import runs_table
 from report.run import Json, Run
 from report.sources import digested, open_source, reading_arguments, trace_of, zone_of
-from report.summary import summarize, write_summary
+from report.summary import summarize
 from report.tables import comparison_text, fitted, table
 from report.tally import Measured, measure
 from report.verdicts import Pair, Seen
@@ -237,7 +237,7 @@ def _report(arguments: argparse.Namespace) -> int:
 def _write_report(measured: Measured, pdf: bool = False) -> Json:
     summary = summarize(measured)
     folder = measured.run.folder
-    write_summary(folder, summary)
+    whole_file.write(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
     drawn = draw_all(measured, summary)
     figures.write(folder / "plots", drawn, pdf)
     html.write(folder / "report.html", html.run_page(measured.run, summary, drawn))

@@ -93,18 +93,10 @@ def _late(one: Json) -> int:
     return min(max(0, late - again), expired)
 
 
-def offer(run: Run, stateless: int) -> Iterator[str]:
-    """Where a trace had so many queries that go as stateless-tcp, and the kernel answered them."""
-    played = run.setting("replay.transport")
-    if stateless and played == "trace" and run.setting("server.front") == "kernel":
-        yield (
-            f"{stateless} queries of the trace went as stateless-tcp, which the kernel's TCP answered: "
-            'server.front = "bpf" or "reference" answers them without TCP state'
-        )
-
-
-def warnings(summary: Json) -> Iterator[str]:
-    """What the front's rules did to queries, which is a result; `summary` is this part of it."""
+def warnings(run: Run, summary: Json, stateless: int) -> Iterator[str]:
+    """What the front's rules did to queries, which is a result; `summary` is this part of it. And that the
+    kernel answered so many queries of a trace that go as stateless-tcp.
+    """
     if summary["syn"] == 0:
         yield "the front took no connection: no query came over TCP"
     refused = sum(summary["not_promoted"].values())
@@ -116,3 +108,8 @@ def warnings(summary: Json) -> Iterator[str]:
         yield f"the server did not answer {summary['expired']} queries of the front in time"
     if summary["malformed"]:
         yield f"the front dropped {summary['malformed']} packets that contradict themselves"
+    if stateless and run.setting("replay.transport") == "trace" and run.setting("server.front") == "kernel":
+        yield (
+            f"{stateless} queries of the trace went as stateless-tcp, which the kernel's TCP answered: "
+            'server.front = "bpf" or "reference" answers them without TCP state'
+        )

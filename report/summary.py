@@ -5,12 +5,10 @@ and keep their keys, so that readers of the schema need not ask which version wr
 it.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
-from report import busy, clean, events, front, resolver, server, timing, whole_file
+from report import busy, clean, events, front, resolver, server, timing
 from report.distribution import Distribution
 from report.rqfile import SKIP_REASONS, TRANSPORTS, UNASKED, Status, sums_of
 from report.run import Json, Run, as_int, as_list, over_laps
@@ -86,8 +84,7 @@ def summarize(measured: Measured) -> Json:
         "warnings": [
             *map(str, as_list(run.controller.get("warnings"))),
             *clean.warnings(run, rcodes, skipped),
-            *front.warnings(of_front),
-            *front.offer(run, found.sent_over["stateless-tcp"]),
+            *front.warnings(run, of_front, found.sent_over["stateless-tcp"]),
             *testbed.remarks,
             *([] if clean.unanswered(queries) else run.replaced),
         ],
@@ -117,10 +114,6 @@ def _connections(measured: Measured) -> Json:
         "latency_us_by_connection": {"fresh": found.fresh.spread(), "reused": found.reused.spread()},
         "sockets": server.sockets(measured.run, found.sends.end_ns),
     }
-
-
-def write_summary(folder: Path, summary: Json) -> None:
-    whole_file.write(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
 
 
 def count_queries(measured: Measured) -> dict[str, int]:
