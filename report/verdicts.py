@@ -45,11 +45,12 @@ class Referral:
     replayed: frozenset[str] | None
     cut: bool
 
-    def broken(self, zone: Zone | None) -> bool:
-        """The delegation is unchanged, and the replay's set is another."""
+    def broken(self, zone: Zone | None) -> dict[str, Any] | None:
+        """Both sets, where the delegation is unchanged and the replay's set is another."""
         if self.cut or zone is None or self.replayed is None:
-            return False
-        return self.recorded == zone.get(self.owner, "NS") != self.replayed
+            return None
+        found = {"owner": self.owner, "before": sorted(self.recorded), "after": sorted(self.replayed)}
+        return found if self.recorded == zone.get(self.owner, "NS") != self.replayed else None
 
 
 def referral(before: Message, after: Message | None) -> Referral | None:
@@ -105,18 +106,6 @@ class Referrals:
         else:
             self.counts["not_a_delegation_of_the_zone"] += count
 
-    def note(self, answer: Answer, one: Referral) -> None:
-        before = parse(answer.reply)
-        if before is not None and len(self.broken) < MAX_LISTED and one.replayed is not None:
-            self.broken.append(
-                {
-                    **asked(answer.seq, before),
-                    "owner": one.owner,
-                    "before": sorted(one.recorded),
-                    "after": sorted(one.replayed),
-                }
-            )
-
     def as_json(self, has_zone: bool) -> dict[str, Any]:
         counts = self.counts
         lists = {"unchanged_different": self.broken, "changed_owners": len(self.owners_changed)}
@@ -164,7 +153,7 @@ class _Verdict:
     answered: bool  # on both sides
     found: list[Finding]
     referral: Referral | None
-    broken: bool  # the referral
+    broken: dict[str, Any] | None  # the referral
     unexplained: list[Finding]
     pairs: int = 0
 
@@ -218,8 +207,8 @@ class Verdicts:
             both = [parse(one.reply) for one in pair]
             self.tally.unexplained += [_example(pair[0], one, *both) for one in verdict.unexplained]
             del self.tally.unexplained[MAX_LISTED:]
-        if verdict.broken and verdict.referral:
-            self.tally.referrals.note(pair[0], verdict.referral)
+        if verdict.broken and len(broken := self.tally.referrals.broken) < MAX_LISTED:
+            broken.append({**asked(pair[0].seq, parse(pair[0].reply)), **verdict.broken})
 
     def _new(self, was: Answer, now: Answer) -> _Verdict:
         before, after = parse(was.reply), parse(now.reply)
@@ -234,7 +223,7 @@ class Verdicts:
             bool(was.reply and now.reply),
             found,
             told,
-            told is not None and told.broken(self.evidence.zone),
+            told.broken(self.evidence.zone) if told else None,
             [one for one in found if one.kind == UNEXPLAINED],
         )
 
