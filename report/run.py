@@ -4,6 +4,7 @@ own library alone: the bootstrap reads it.
 
 import csv
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -224,7 +225,7 @@ def _sample(row: dict[str, str]) -> ServerSample | None:
     if None in row or None in row.values():
         return None
     try:
-        return ServerSample(
+        sample = ServerSample(
             time_real_ns=int(row["time_real_ns"]),
             time_mono_ns=int(row["time_mono_ns"]),
             process=row["process"],
@@ -232,3 +233,4 @@ def _sample(row: dict[str, str]) -> ServerSample | None:
         )
     except (KeyError, ValueError):
         return None
+    return sample if math.isfinite(sum(sample.values.values())) else None

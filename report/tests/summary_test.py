@@ -260,6 +260,12 @@ def test_damaged_json_is_a_reason_and_unknown_schema_an_error(tmp_path: Path) ->
         Run(folder)
 
 
+def test_a_sample_that_is_no_number_is_damaged(tmp_path: Path) -> None:
+    text = server_csv(3).replace("40000000", "nan", 1).replace("40000000", "inf", 1)
+    folder = write_run(tmp_path / "run", steady(400), server=text)
+    assert reasons(folder) == "2 lines of server.csv are damaged"
+
+
 def test_a_folder_without_a_run_is_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="holds no run"):
         Run(tmp_path)
