@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 enum class Color : std::uint8_t { kRed, kGreen };
 
 /// What is wrong with `words`; empty where nothing is.
-std::string complaint(Command command, const Words& words) {
+std::string complained(Command command, const Words& words) {
     try {
         command.parse(words);
     } catch (const UsageError& error) {
@@ -48,8 +48,8 @@ template <typename T> struct OneOption {
     Command command;
     Option option = command.add_option("--n", value, "a value");
 
-    std::string complaint(const std::string& text) {
-        return reprise::complaint(command, {"--n", text});
+    std::string complained(const std::string& text) {
+        return reprise::complained(command, {"--n", text});
     }
 };
 
@@ -106,23 +106,23 @@ TEST(Command, OptionsLeftOutStayEmpty) {
 
 TEST(Command, TypesHaveTheirRange) {
     OneOption<std::uint16_t> port;
-    EXPECT_EQ(port.complaint("65535"), "");
-    EXPECT_EQ(port.complaint("65536"), "Could not convert: --n = 65536; see --help");
-    EXPECT_NE(port.complaint("-1"), "");
+    EXPECT_EQ(port.complained("65535"), "");
+    EXPECT_EQ(port.complained("65536"), "Could not convert: --n = 65536; see --help");
+    EXPECT_NE(port.complained("-1"), "");
     OneOption<std::uint32_t> word;
-    EXPECT_EQ(word.complaint("4294967295"), "");
-    EXPECT_NE(word.complaint("4294967296"), "");
-    EXPECT_NE(word.complaint("-1"), "");
+    EXPECT_EQ(word.complained("4294967295"), "");
+    EXPECT_NE(word.complained("4294967296"), "");
+    EXPECT_NE(word.complained("-1"), "");
     OneOption<std::optional<unsigned>> maybe;
-    EXPECT_NE(maybe.complaint("-1"), "");
+    EXPECT_NE(maybe.complained("-1"), "");
     OneOption<std::vector<std::uint16_t>> ports;
-    EXPECT_NE(ports.complaint("65536"), "");
+    EXPECT_NE(ports.complained("65536"), "");
     OneOption<int> number;
-    EXPECT_NE(number.complaint("2147483648"), "");
-    EXPECT_NE(number.complaint("1.5"), "");
-    EXPECT_NE(number.complaint("one"), "");
+    EXPECT_NE(number.complained("2147483648"), "");
+    EXPECT_NE(number.complained("1.5"), "");
+    EXPECT_NE(number.complained("one"), "");
     OneOption<double> real;
-    EXPECT_NE(real.complaint("1.5s"), "");
+    EXPECT_NE(real.complained("1.5s"), "");
 }
 
 TEST(Command, AValueMayBeLeftOut) {
@@ -132,49 +132,49 @@ TEST(Command, AValueMayBeLeftOut) {
     EXPECT_EQ(one.value, 0U);
     one.command.parse({"--n"});
     EXPECT_EQ(one.value, 7U);
-    EXPECT_EQ(one.complaint("3"), "");
+    EXPECT_EQ(one.complained("3"), "");
     EXPECT_EQ(one.value, 3U);
-    EXPECT_NE(one.complaint("10"), "");
+    EXPECT_NE(one.complained("10"), "");
 }
 
 TEST(Command, RangesAreChecked) {
     OneOption<std::uint16_t> port;
     port.option.in_range(1, 65'535);
-    EXPECT_THAT(port.complaint("0"), ContainsRegex("^--n: Value 0 not in range "
-                                                   "(1 to 65535|\\[1 - 65535\\]); see --help$"));
-    EXPECT_EQ(port.complaint("1"), "");
-    EXPECT_EQ(port.complaint("65535"), "");
-    EXPECT_NE(port.complaint("65536"), "");
+    EXPECT_THAT(port.complained("0"), ContainsRegex("^--n: Value 0 not in range "
+                                                    "(1 to 65535|\\[1 - 65535\\]); see --help$"));
+    EXPECT_EQ(port.complained("1"), "");
+    EXPECT_EQ(port.complained("65535"), "");
+    EXPECT_NE(port.complained("65536"), "");
     EXPECT_THAT(help(port.command), HasSubstr("--n UINT:INT in [1 - 65535]"));
     OneOption<double> real;
     real.option.in_range(0.5, 2.0);
-    EXPECT_NE(real.complaint("0.4"), "");
-    EXPECT_EQ(real.complaint("2"), "");
+    EXPECT_NE(real.complained("0.4"), "");
+    EXPECT_EQ(real.complained("2"), "");
     OneOption<std::uint64_t> count;
     count.option.positive();
-    EXPECT_NE(count.complaint("0"), "");
-    EXPECT_NE(count.complaint("-1"), "");
-    EXPECT_EQ(count.complaint("1"), "");
+    EXPECT_NE(count.complained("0"), "");
+    EXPECT_NE(count.complained("-1"), "");
+    EXPECT_EQ(count.complained("1"), "");
     OneOption<double> size;
     size.option.non_negative();
-    EXPECT_NE(size.complaint("-1"), "");
-    EXPECT_EQ(size.complaint("0"), "");
+    EXPECT_NE(size.complained("-1"), "");
+    EXPECT_EQ(size.complained("0"), "");
 }
 
 TEST(Command, ChecksOfOnesOwn) {
     OneOption<std::string> one;
     one.option.check(
         [](const std::string& text) { return text == "good" ? "" : text + " is bad"; });
-    EXPECT_EQ(one.complaint("good"), "");
-    EXPECT_EQ(one.complaint("evil"), "--n: evil is bad; see --help");
+    EXPECT_EQ(one.complained("good"), "");
+    EXPECT_EQ(one.complained("evil"), "--n: evil is bad; see --help");
 }
 
 TEST(Command, WordsAreOfAList) {
     OneOption<std::string> one;
     one.option.one_of({"pcap", "text"});
-    EXPECT_EQ(one.complaint("text"), "");
+    EXPECT_EQ(one.complained("text"), "");
     EXPECT_EQ(one.value, "text");
-    EXPECT_EQ(one.complaint("tex"), "--n: tex not in {pcap,text}; see --help");
+    EXPECT_EQ(one.complained("tex"), "--n: tex not in {pcap,text}; see --help");
     EXPECT_THAT(help(one.command), HasSubstr("--n TEXT:{pcap,text}"));
 }
 
@@ -186,9 +186,9 @@ TEST(Command, ChoicesHaveNames) {
     EXPECT_EQ(color, Color::kRed);
     command.parse({"--color", "green"});
     EXPECT_EQ(color, Color::kGreen);
-    EXPECT_EQ(complaint(command, {"--color", "blue"}),
+    EXPECT_EQ(complained(command, {"--color", "blue"}),
               "--color: blue not in {red,green}; see --help");
-    EXPECT_NE(complaint(command, {"--color", "0"}), "");
+    EXPECT_NE(complained(command, {"--color", "0"}), "");
     EXPECT_EQ(color, Color::kGreen);
     EXPECT_THAT(help(command), HasSubstr("--color ENUM:{red,green}"));
 }
@@ -196,18 +196,18 @@ TEST(Command, ChoicesHaveNames) {
 TEST(Command, RequiredOptionsAreMissed) {
     OneOption<std::string> one;
     one.option.required();
-    EXPECT_EQ(complaint(one.command, {}), "--n is required; see --help");
-    EXPECT_EQ(one.complaint("x"), "");
+    EXPECT_EQ(complained(one.command, {}), "--n is required; see --help");
+    EXPECT_EQ(one.complained("x"), "");
     EXPECT_THAT(help(one.command), HasSubstr("--n TEXT REQUIRED"));
 }
 
 TEST(Command, UnknownOptionsAreRefused) {
     OneOption<std::string> one;
-    EXPECT_EQ(complaint(one.command, {"--m", "x"}),
+    EXPECT_EQ(complained(one.command, {"--m", "x"}),
               "The following arguments were not expected: x --m; see --help");
-    EXPECT_NE(complaint(one.command, {"word"}), "");
-    EXPECT_NE(complaint(one.command, {"--n"}), "");
-    EXPECT_NE(complaint(one.command, {"--n", "x", "--n", "y"}), "");
+    EXPECT_NE(complained(one.command, {"word"}), "");
+    EXPECT_NE(complained(one.command, {"--n"}), "");
+    EXPECT_NE(complained(one.command, {"--n", "x", "--n", "y"}), "");
 }
 
 TEST(Command, OptionsNeedEachOther) {
@@ -216,9 +216,9 @@ TEST(Command, OptionsNeedEachOther) {
     Command command;
     const Option needed = command.add_option("--key", key, "");
     command.add_flag("--resume", resume, "").needs(needed);
-    EXPECT_EQ(complaint(command, {"--resume"}), "--resume requires --key; see --help");
-    EXPECT_EQ(complaint(command, {"--key", "k", "--resume"}), "");
-    EXPECT_EQ(complaint(command, {"--key", "k"}), "");
+    EXPECT_EQ(complained(command, {"--resume"}), "--resume requires --key; see --help");
+    EXPECT_EQ(complained(command, {"--key", "k", "--resume"}), "");
+    EXPECT_EQ(complained(command, {"--key", "k"}), "");
 }
 
 TEST(Command, ListsTakeSeveralValues) {
@@ -295,16 +295,16 @@ TEST(Command, OneSubcommandIsRun) {
     read.add_option("FILE", file, "").required();
     read.callback([&met] { ++met; });
     program.add_subcommand("write", "Writes.");
-    EXPECT_EQ(complaint(program, {"read", "x"}), "");
+    EXPECT_EQ(complained(program, {"read", "x"}), "");
     EXPECT_EQ(file, "x");
     EXPECT_EQ(met, 1);
     EXPECT_TRUE(program.got_subcommand("read"));
     EXPECT_FALSE(program.got_subcommand("write"));
     EXPECT_EQ(program.get_subcommand("read").count("FILE"), 1U);
-    EXPECT_EQ(complaint(program, {}), "A subcommand is required; see --help");
-    EXPECT_EQ(complaint(program, {"read"}), "FILE is required; see --help");
-    EXPECT_NE(complaint(program, {"delete"}), "");
-    EXPECT_NE(complaint(program, {"write", "x"}), "");
+    EXPECT_EQ(complained(program, {}), "A subcommand is required; see --help");
+    EXPECT_EQ(complained(program, {"read"}), "FILE is required; see --help");
+    EXPECT_NE(complained(program, {"delete"}), "");
+    EXPECT_NE(complained(program, {"write", "x"}), "");
     EXPECT_THAT(help(program), HasSubstr("Reads."));
     EXPECT_THAT(help(program, {"read"}), HasSubstr("Usage: program read [OPTIONS] FILE"));
 }
@@ -315,7 +315,7 @@ TEST(Command, ASubcommandKeepsItsProgram) {
     Command read = program->add_subcommand("read", "");
     program.reset();
     read.add_option("FILE", file, "");
-    EXPECT_THAT(complaint(read, {"x"}), IsEmpty());
+    EXPECT_THAT(complained(read, {"x"}), IsEmpty());
     EXPECT_EQ(file, "x");
 }
 
@@ -323,11 +323,11 @@ TEST(Command, NamesTheNearestOption) {
     double rate = 0;
     Command command;
     command.add_subcommand("make", "").add_option("--rate", rate, "");
-    EXPECT_EQ(complaint(command, {"make", "--rtae", "5"}),
+    EXPECT_EQ(complained(command, {"make", "--rtae", "5"}),
               "--rtae is not an option; did you mean --rate?");
-    EXPECT_EQ(complaint(command, {"make", "--rat=5"}),
+    EXPECT_EQ(complained(command, {"make", "--rat=5"}),
               "--rat is not an option; did you mean --rate?");
-    EXPECT_THAT(complaint(command, {"make", "--wholly-other"}), HasSubstr("; see --help"));
+    EXPECT_THAT(complained(command, {"make", "--wholly-other"}), HasSubstr("; see --help"));
 }
 
 } // namespace

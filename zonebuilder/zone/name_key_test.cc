@@ -1,3 +1,4 @@
+#include "zonebuilder/testing/support.hh"
 #include "zonebuilder/zone/zone.hh"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ namespace {
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 
-NameKey name(const std::string& text) { return NameKey::parse(text).value(); }
+using testing::name;
 
 TEST(NameKey, ReadsAndWritesText) {
     EXPECT_EQ(name("WWW.Example.COM").text(), "www.example.com.");

@@ -23,12 +23,12 @@
 namespace reprise::rules {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsSupersetOf;
-using testing::Not;
-using testing::Pair;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::Pair;
 
 const std::string kKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
@@ -227,7 +227,7 @@ TEST(Drop, SpoofedSources) {
     const auto rule = make_rule("drop", "spoofed=on");
     const auto out = run(*rule, trace);
     EXPECT_EQ(out.size(), trace.size() - bad);
-    EXPECT_THAT(out, Each(testing::Field(&Owned::time, 1)));
+    EXPECT_THAT(out, Each(::testing::Field(&Owned::time, 1)));
     EXPECT_THAT(rule->counts(),
                 AllOf(Contains(Pair("seen", trace.size())), Contains(Pair("dropped", bad))));
 }
@@ -256,7 +256,7 @@ TEST(Remap, IsOneToOneWhileThereIsRoom) {
     EXPECT_EQ(out[0].source.address, ip("2001:db8:1::1"));
     EXPECT_THAT(rule->counts(),
                 AllOf(Contains(Pair("sources", 500)), Contains(Pair("changed", 2000)),
-                      Not(Contains(Pair("shared", testing::_)))));
+                      Not(Contains(Pair("shared", ::testing::_)))));
 }
 
 TEST(Remap, SharesWhenTheRoomIsUsedUp) {
