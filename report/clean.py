@@ -212,7 +212,7 @@ def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> Itera
             'trace may come from between a resolver and name servers; a rule with kind = "header" and '
             'set = ["rd"] sets the flag (docs/rules.md)'
         )
-    for name, many in _suspects(run, rcodes, _SUSPECT, "the"):
+    for name, many in _suspects(run, rcodes, _SUSPECT, " of the answers are "):
         why = resolver.validation(run) if name == "SERVFAIL" else ""
         see = f"the zone may not fit the trace; {_SEE.get(kind, 'see server.zone')}"
         yield f"{many}: {f'{why}; or the zones may not fit the trace' if why else see}"
@@ -239,14 +239,12 @@ def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int], spo
     silent = [f"it did not answer {percent(share, 1)} of the queries"] if share >= _UNANSWERED else []
     fine = ("NOERROR", "NXDOMAIN", *(("SERVFAIL",) if events.lost_on_ways(run, "upstream") else ()))
     errors = [name for name in rcodes if name not in fine]
-    return [*silent, *(words for _, words in _suspects(run, rcodes, errors, "its"))]
+    return [*silent, *(words for _, words in _suspects(run, rcodes, errors, " of its answers are "))]
 
 
-def _suspects(
-    run: Run, rcodes: dict[str, int], names: Iterable[str], whose: str
-) -> Iterator[tuple[str, str]]:
-    """Rcodes that are more frequent than a working server would give, each with its share of `whose` answers
-    in words and, if that is known, its share in the trace.
+def _suspects(run: Run, rcodes: dict[str, int], names: Iterable[str], are: str) -> Iterator[tuple[str, str]]:
+    """Rcodes that are more frequent than a working server would give, each with its share in words, of
+    which `are` is a part, and, if that is known, its share in the trace.
     """
     told = as_dict(run.told("reader").get("rcodes"))
     before = {rcode_name(int(code)): int(count) for code, count in told.items()}
@@ -255,4 +253,4 @@ def _suspects(
         now, then = (one.get(name, 0) / max(1, sum(one.values())) for one in (rcodes, before))
         if (now > then + _MORE) if known else (now >= _SUSPECT.get(name, _MORE)):
             beside = f" ({percent(then, 1)} in the trace)" if known else ""
-            yield name, f"{percent(now, 1)} of {whose} answers are {name}{beside}"
+            yield name, f"{percent(now, 1)}{are}{name}{beside}"

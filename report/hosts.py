@@ -309,11 +309,11 @@ def _undelivered(host: Host, dropped: int) -> Iterator[tuple[bool, str]]:
     total, which = max(0, sum(found.values()) - host.not_taken("groups") - dropped), " + ".join(found)
     strange = min(total, total if host.name == _CONTROLLER else host.not_taken("strangers"))
     for count, warns, what in (
-        (total - strange, False, f"{least}{total - strange:,} packets"),
-        (strange, True, f"{strange:,} packets, no queries or answers,"),
+        (total - strange, False, f"{least}{total - strange:,} packets came and were not delivered"),
+        (strange, True, f"{strange:,} packets, no queries or answers, came and were not delivered"),
     ):
         if count > line.tolerance:
-            yield warns, f"{host.name}: {what} came and were not delivered ({which})"
+            yield warns, f"{host.name}: {what} ({which})"
 
 
 def _counted(host: Host, under_test: bool, known: Mapping[str, int]) -> Iterator[tuple[bool, str]]:

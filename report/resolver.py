@@ -93,11 +93,11 @@ def reasons(run: Run, resolver: Json) -> Iterator[str]:
         came = f"{arrived:,} queries came to the meta-DNS-servers, and {answered:,} answers left them"
     # A fault that loses packets on the way upstream is the reason for SERVFAIL.
     failed = None if events.lost_on_ways(run, "upstream") else resolver.get("servfail_share")
-    packets = f"{resolver.get('unmapped_packets')} packets"
+    packets = resolver.get("unmapped_packets")
     for found, name, words in (
         (path.get("lost_share"), "lost", f"the data path is broken: {came}"),
         (failed, "servfail", f"{resolver.get('servfail')} answers were SERVFAIL"),
-        (resolver.get("unmapped_share"), "unmapped", f"{packets} went to addresses that no zone has"),
+        (resolver.get("unmapped_share"), "unmapped", f"{packets} packets went to addresses that no zone has"),
     ):
         given = as_number(run.setting(f"hierarchy.max_{name}_percent"))
         limit = _DEFAULT_PERCENT if given is None else given

@@ -53,7 +53,7 @@ def test_a_table_that_one_run_lacks_is_one_key(tmp_path: Path, capsys: pytest.Ca
     assert first[1:] == ["rate 300", "seed 1, ds_share 0.9", "–"] and second[1] == "rate 600"
     assert third[1:] == ["–", "–", "live.pcap"]
     assert differences(runs[1:], names[1:])[1][1] == "seed 1, duration 8, clients 500, …"
-    runs[1].manifest["given"] = ["synth.rate", "synth.seed"]
+    runs[1].given = {"synth.rate", "synth.seed"}
     assert differences(runs[1:], names[1:])[1][1:3] == ["seed 1, rate 600", "defaults"]
     assert main(["report", *(str(run.folder) for run in runs)]) == 0
     told = capsys.readouterr().out.split("report.html\n")[-1]
