@@ -60,21 +60,15 @@ constexpr Nanoseconds kPause = 200 * reprise::kMicrosecond;
 /// What is more than this behind schedule is left out: a burst would overrun the receiver's ring.
 constexpr Nanoseconds kMostBehind = 2 * reprise::kMillisecond;
 
-/// What Linux sends with a SYN: the largest segment, and that more is understood.
-struct [[gnu::packed]] TcpOptions {
-    std::array<std::uint8_t, 4> largest_segment{2, 4, 0x05, 0xb4}; // 1,460
-    std::array<std::uint8_t, 2> selective{4, 2};
-    std::array<std::uint8_t, 2> end{0, 0};
-};
-
 struct [[gnu::packed]] Frame {
     ether_header ethernet{};
     iphdr ip{};
     tcphdr tcp{};
-    TcpOptions options;
+    /// What Linux sends with a SYN: the largest segment, 1,460, and that more is understood.
+    std::array<std::uint8_t, 8> options{2, 4, 0x05, 0xb4, 4, 2, 0, 0};
 };
 
-constexpr std::uint16_t kTcpSize = sizeof(tcphdr) + sizeof(TcpOptions);
+constexpr std::uint16_t kTcpSize = sizeof(tcphdr) + sizeof(Frame::options);
 
 template <typename T> reprise::Bytes bytes_of(const T& value) {
     return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value}; // NOLINT
@@ -84,10 +78,9 @@ template <typename T> reprise::Bytes bytes_of(const T& value) {
 Frame make_frame(const Options& options) {
     Frame frame;
     const ether_addr* const mac = ether_aton(options.mac.c_str());
-    if (mac == nullptr) {
-        throw reprise::UsageError(fmt::format(
-            "--mac {}: not a hardware address; give it as 02:00:00:00:00:01", options.mac));
-    }
+    reprise::demand(
+        mac != nullptr,
+        fmt::format("--mac {}: not a hardware address; give it as 02:00:00:00:00:01", options.mac));
     std::memcpy(static_cast<std::uint8_t*>(frame.ethernet.ether_dhost), mac, ETH_ALEN);
     frame.ethernet.ether_shost[0] = 2; // locally administered
     frame.ethernet.ether_type = htons(ETHERTYPE_IP);
@@ -96,10 +89,8 @@ Frame make_frame(const Options& options) {
     frame.ip.tot_len = htons(sizeof(iphdr) + kTcpSize);
     frame.ip.ttl = 64;
     frame.ip.protocol = IPPROTO_TCP;
-    if (inet_pton(AF_INET, options.server.c_str(), &frame.ip.daddr) != 1) {
-        throw reprise::UsageError(
-            fmt::format("{}: not an IPv4 address; give the server's", options.server));
-    }
+    reprise::demand(inet_pton(AF_INET, options.server.c_str(), &frame.ip.daddr) == 1,
+                    fmt::format("{}: not an IPv4 address; give the server's", options.server));
     frame.tcp.dest = htons(options.port);
     frame.tcp.doff = kTcpSize / 4;
     frame.tcp.syn = 1;
@@ -134,10 +125,9 @@ void renew(Frame& frame, std::uint64_t number) {
 /// A packet socket that sends on the interface, past its queueing discipline.
 FileDescriptor open_socket(const Options& options) {
     const unsigned index = if_nametoindex(options.interface.c_str());
-    if (index == 0) {
-        throw reprise::UsageError(fmt::format(
-            "interface {} does not exist; see the names with ip link", options.interface));
-    }
+    reprise::demand(
+        index != 0,
+        fmt::format("interface {} does not exist; see the names with ip link", options.interface));
     FileDescriptor made(
         check(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), "open a packet socket"));
     const int yes = 1;
@@ -153,7 +143,9 @@ FileDescriptor open_socket(const Options& options) {
 
 class Flood {
 public:
-    explicit Flood(const Options& options) : socket_(open_socket(options)) {
+    explicit Flood(const Options& options)
+        : socket_(open_socket(options)),
+          gap_(static_cast<double>(reprise::kSecond) / static_cast<double>(options.rate)) {
         frames_.fill(make_frame(options));
         for (std::size_t place = 0; place < kBatch; ++place) {
             parts_.at(place) = {.iov_base = &frames_.at(place), .iov_len = sizeof(Frame)};
@@ -162,6 +154,28 @@ public:
         }
     }
 
+    /// Until a signal comes; returns its counts.
+    reprise::Json run(const reprise::Signals& ending) {
+        const Nanoseconds start = reprise::SteadyClock::now();
+        Nanoseconds next = start; // when the next SYN is due
+        while (!ending.next()) {
+            const Nanoseconds now = reprise::SteadyClock::now();
+            next = std::max(next, now - kMostBehind);
+            const auto due = static_cast<std::uint64_t>(static_cast<double>(now - next) / gap_);
+            if (due == 0) {
+                const timespec pause{.tv_sec = 0, .tv_nsec = kPause};
+                nanosleep(&pause, nullptr);
+                continue;
+            }
+            next += static_cast<Nanoseconds>(static_cast<double>(send(due)) * gap_);
+        }
+        const auto spent = static_cast<double>(reprise::SteadyClock::now() - start);
+        return {{"sent", sent_},
+                {"refused", refused_},
+                {"seconds", spent / static_cast<double>(reprise::kSecond)}};
+    }
+
+private:
     /// Sends at most so many of the next SYNs; returns how many were done with.
     std::size_t send(std::uint64_t most) {
         const std::size_t wanted = std::min<std::uint64_t>(most, kBatch);
@@ -181,41 +195,14 @@ public:
         return 1;
     }
 
-    [[nodiscard]] reprise::Json counts() const { return {{"sent", sent_}, {"refused", refused_}}; }
-
-private:
     FileDescriptor socket_;
+    double gap_; ///< nanoseconds between two SYNs
     std::uint64_t sent_ = 0;
     std::uint64_t refused_ = 0; ///< by the interface
     std::array<Frame, kBatch> frames_{};
     std::array<iovec, kBatch> parts_{};
     std::array<mmsghdr, kBatch> messages_{};
 };
-
-reprise::Json run(const Options& options) {
-    const reprise::Signals ending{SIGINT, SIGTERM};
-    prctl(PR_SET_TIMERSLACK, 1000UL); // ns
-    Flood flood(options);
-    const auto gap = static_cast<double>(reprise::kSecond) / static_cast<double>(options.rate);
-    const Nanoseconds start = reprise::SteadyClock::now();
-    Nanoseconds next = start; // when the next SYN is due
-    std::cerr << "event=sending rate=" << options.rate << '\n';
-    while (!ending.next()) {
-        const Nanoseconds now = reprise::SteadyClock::now();
-        next = std::max(next, now - kMostBehind);
-        const auto due = static_cast<std::uint64_t>(static_cast<double>(now - next) / gap);
-        if (due == 0) {
-            const timespec pause{.tv_sec = 0, .tv_nsec = kPause};
-            nanosleep(&pause, nullptr);
-            continue;
-        }
-        next += static_cast<Nanoseconds>(static_cast<double>(flood.send(due)) * gap);
-    }
-    const auto spent = static_cast<double>(reprise::SteadyClock::now() - start);
-    reprise::Json counts = flood.counts();
-    counts["seconds"] = spent / static_cast<double>(reprise::kSecond);
-    return counts;
-}
 
 int body(int argc, char** argv) {
     reprise::Command app("Sends TCP SYNs from addresses that nobody has until SIGINT or SIGTERM; "
@@ -232,7 +219,11 @@ int body(int argc, char** argv) {
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    std::cout << reprise::json_text(run(options)) << '\n';
+    const reprise::Signals ending{SIGINT, SIGTERM};
+    prctl(PR_SET_TIMERSLACK, 1000UL); // ns
+    Flood flood(options);
+    std::cerr << "event=sending rate=" << options.rate << '\n';
+    std::cout << reprise::json_text(flood.run(ending)) << '\n';
     return 0;
 }
 

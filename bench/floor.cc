@@ -54,14 +54,6 @@ struct Options {
     bool early_data = false;
 };
 
-struct Counts {
-    std::uint64_t begun = 0;
-    std::uint64_t answered = 0;
-    std::uint64_t failed = 0;
-    std::uint64_t resumed = 0;
-    std::uint64_t early_data = 0;
-};
-
 constexpr std::uint32_t kFirstSource = 0x0a000001; // 10.0.0.1
 constexpr std::size_t kQuerySize = 2 + 12 + 27;    // of n000000.bench.example, A, IN
 constexpr std::size_t kReadSize = 4096;
@@ -86,37 +78,29 @@ Query make_query(std::uint64_t number) {
 
 /// Sessions to resume, from any connection. One session serves one connection: OpenSSL changes it
 /// when that one gets a ticket or closes, so that others could not resume from it.
-class Tickets {
-public:
-    /// OpenSSL's callback; takes the session over.
-    static int keep(SSL* tls, SSL_SESSION* session) {
-        auto* const tickets = static_cast<Tickets*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(tls), 0));
-        tickets->sessions_.emplace_back(session);
-        return 1;
+using Tickets = std::vector<TlsSession>;
+
+/// OpenSSL's callback; takes the session over.
+int keep(SSL* tls, SSL_SESSION* session) {
+    static_cast<Tickets*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(tls), 0))->emplace_back(session);
+    return 1;
+}
+
+/// The newest, or a copy of the only one, so that there is always one.
+TlsSession take(Tickets& tickets) {
+    if (tickets.size() == 1) {
+        return TlsSession(SSL_SESSION_dup(tickets.back().get()));
     }
-
-    /// The newest, or a copy of the only one, so that there is always one.
-    TlsSession take() {
-        if (sessions_.size() == 1) {
-            return TlsSession(SSL_SESSION_dup(sessions_.back().get()));
-        }
-        TlsSession newest = std::move(sessions_.back());
-        sessions_.pop_back();
-        return newest;
-    }
-
-    [[nodiscard]] bool empty() const { return sessions_.empty(); }
-
-private:
-    std::vector<TlsSession> sessions_;
-};
+    TlsSession newest = std::move(tickets.back());
+    tickets.pop_back();
+    return newest;
+}
 
 TlsContext make_context(const Options& options, Tickets& tickets) {
     TlsContext context(SSL_CTX_new(TLS_client_method()));
-    if (SSL_CTX_load_verify_file(context.get(), options.authority.c_str()) != 1) {
-        throw reprise::UsageError(
-            fmt::format("--ca {}: no certificate in it; give a PEM file", options.authority));
-    }
+    reprise::demand(
+        SSL_CTX_load_verify_file(context.get(), options.authority.c_str()) == 1,
+        fmt::format("--ca {}: no certificate in it; give a PEM file", options.authority));
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
     SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
     SSL_CTX_set_read_ahead(context.get(), 1);
@@ -124,7 +108,7 @@ TlsContext make_context(const Options& options, Tickets& tickets) {
         SSL_CTX_set_session_cache_mode(context.get(),
                                        SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_set_ex_data(context.get(), 0, &tickets);
-        SSL_CTX_sess_set_new_cb(context.get(), Tickets::keep);
+        SSL_CTX_sess_set_new_cb(context.get(), keep);
     }
     return context;
 }
@@ -136,16 +120,15 @@ public:
           connections_(options.in_flight) {
         server_.sin_family = AF_INET;
         server_.sin_port = htons(options.port);
-        if (inet_pton(AF_INET, options.server.c_str(), &server_.sin_addr) != 1) {
-            throw reprise::UsageError(
-                fmt::format("{}: not an IPv4 address; give the server's", options.server));
-        }
+        reprise::demand(inet_pton(AF_INET, options.server.c_str(), &server_.sin_addr) == 1,
+                        fmt::format("{}: not an IPv4 address; give the server's", options.server));
         if (!options.authority.empty()) {
             context_ = make_context(options, tickets_);
         }
     }
 
-    Counts run() {
+    /// Returns its counts.
+    reprise::Json run() {
         if (options_.resume) {
             run_until(1); // fetches the first ticket
             if (tickets_.empty()) {
@@ -153,11 +136,14 @@ public:
             }
         }
         run_until(options_.connections);
-        if (counts_.failed > 0) {
+        if (failed_ > 0) {
             throw reprise::Error(fmt::format("{} of {} connections failed, the first one: {}",
-                                             counts_.failed, counts_.begun, reason_));
+                                             failed_, begun_, reason_));
         }
-        return counts_;
+        return {{"connections", begun_},
+                {"answered", answered_},
+                {"resumed", resumed_},
+                {"early_data", early_data_}};
     }
 
 private:
@@ -177,18 +163,29 @@ private:
         for (std::uint32_t place = 0; place < options_.in_flight; ++place) {
             begin_next(place);
         }
+        std::array<epoll_event, kEventsATurn> events{};
         while (open_ > 0) {
-            take_turn();
+            const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, kPatienceMs);
+            if (count == 0) {
+                throw reprise::Error("no answer for 10 s; is the server running?");
+            }
+            for (int i = 0; i < count; ++i) {
+                const std::uint32_t place = events.at(static_cast<std::size_t>(i)).data.u32;
+                const Result result = advance(connections_[place]);
+                if (result != Result::kLater) {
+                    end(place, result);
+                    begin_next(place);
+                }
+            }
         }
     }
 
     void begin_next(std::uint32_t place) {
-        if (counts_.begun == limit_) {
+        if (begun_ == limit_) {
             return;
         }
         Connection& connection = connections_[place];
-        connection = {.socket = TlsSocket(connect(), context_.get()),
-                      .query = make_query(counts_.begun)};
+        connection = {.socket = TlsSocket(connect(), context_.get()), .query = make_query(begun_)};
         if (context_) {
             start_tls(connection);
         }
@@ -196,32 +193,27 @@ private:
         event.events = EPOLLIN | EPOLLOUT | EPOLLET;
         event.data.u32 = place;
         check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.fd(), &event), "epoll_ctl");
-        ++counts_.begun;
+        ++begun_;
         ++open_;
     }
 
     [[nodiscard]] FileDescriptor connect() const {
         FileDescriptor fd(
             check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
-        if (options_.sources > 0) {
-            bind_source(fd.get());
+        if (options_.sources > 0) { // the port is chosen by connect, with the peer in mind
+            sockaddr_in source{};
+            source.sin_family = AF_INET;
+            source.sin_addr.s_addr =
+                htonl(kFirstSource + static_cast<std::uint32_t>(begun_ % options_.sources));
+            set_on(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+            check(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&source), sizeof source),
+                  "bind to a source address");
         }
         if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&server_), sizeof server_) != 0 &&
             errno != EINPROGRESS) {
             throw reprise::SystemError(fmt::format("connect to {}", options_.server));
         }
         return fd;
-    }
-
-    /// The port is chosen by connect, with the peer in mind.
-    void bind_source(int fd) const {
-        sockaddr_in source{};
-        source.sin_family = AF_INET;
-        source.sin_addr.s_addr =
-            htonl(kFirstSource + static_cast<std::uint32_t>(counts_.begun % options_.sources));
-        set_on(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
-        check(::bind(fd, reinterpret_cast<const sockaddr*>(&source), sizeof source),
-              "bind to a source address");
     }
 
     void start_tls(Connection& connection) {
@@ -234,7 +226,7 @@ private:
             SSL_set1_host(tls, options_.name.c_str());
         }
         if (!tickets_.empty()) {
-            SSL_set_session(tls, tickets_.take().get());
+            SSL_set_session(tls, take(tickets_).get());
             if (options_.early_data) {
                 connection.socket.use_early_data();
                 connection.early = true;
@@ -242,35 +234,18 @@ private:
         }
     }
 
-    void take_turn() {
-        std::array<epoll_event, kEventsATurn> events{};
-        const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, kPatienceMs);
-        if (count == 0) {
-            throw reprise::Error("no answer for 10 s; is the server running?");
-        }
-        for (int i = 0; i < count; ++i) {
-            const std::uint32_t place = events.at(static_cast<std::size_t>(i)).data.u32;
-            const Result result = advance(connections_[place]);
-            if (result != Result::kLater) {
-                end(place, result);
-                begin_next(place);
-            }
-        }
-    }
-
     void end(std::uint32_t place, Result result) {
         Connection& connection = connections_[place];
-        if (result != Result::kDone && counts_.failed++ == 0) {
-            reason_ = result == Result::kEnded ? "closed by the server" : failure();
-        }
         if (result == Result::kDone) {
-            ++counts_.answered;
+            ++answered_;
             connection.socket.take_handshake(connection.handshake);
-            counts_.resumed += connection.handshake.resumed ? 1U : 0U;
-            counts_.early_data += connection.handshake.early_data ? 1U : 0U;
+            resumed_ += connection.handshake.resumed ? 1U : 0U;
+            early_data_ += connection.handshake.early_data ? 1U : 0U;
             if (context_) {
                 SSL_shutdown(connection.socket.tls());
             }
+        } else if (failed_++ == 0) {
+            reason_ = result == Result::kEnded ? "closed by the server" : failure();
         }
         connection = {};
         --open_;
@@ -309,11 +284,20 @@ private:
     std::vector<Connection> connections_;
     std::uint64_t limit_ = 0;
     std::uint32_t open_ = 0;
-    Counts counts_;
+    std::uint64_t begun_ = 0;
+    std::uint64_t answered_ = 0;
+    std::uint64_t failed_ = 0;
+    std::uint64_t resumed_ = 0;
+    std::uint64_t early_data_ = 0;
     std::string reason_; ///< of the first failure
 };
 
-void add_options(reprise::Command& app, Options& options) {
+int body(int argc, char** argv) {
+    reprise::Command app(
+        "Asks one query a connection by the fewest system calls, or with OpenSSL's own "
+        "cost; prints its counts as JSON.",
+        "reprise-floor");
+    Options options;
     app.add_option("SERVER", options.server, "its IPv4 address").required();
     app.add_option("--port", options.port, "of the server").show_default();
     app.add_option("--connections", options.connections, "so many, one query on each")
@@ -331,24 +315,10 @@ void add_options(reprise::Command& app, Options& options) {
         app.add_flag("--resume", options.resume, "resume sessions").needs(authority);
     app.add_flag("--early-data", options.early_data, "send the query with the handshake (0-RTT)")
         .needs(resume);
-}
-
-int body(int argc, char** argv) {
-    reprise::Command app(
-        "Asks one query a connection by the fewest system calls, or with OpenSSL's own "
-        "cost; prints its counts as JSON.",
-        "reprise-floor");
-    Options options;
-    add_options(app, options);
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    const Counts counts = Floor(options).run();
-    std::cout << reprise::json_text({{"connections", counts.begun},
-                                     {"answered", counts.answered},
-                                     {"resumed", counts.resumed},
-                                     {"early_data", counts.early_data}})
-              << '\n';
+    std::cout << reprise::json_text(Floor(options).run()) << '\n';
     return 0;
 }
 

@@ -140,45 +140,34 @@ static __always_inline void swap_macs(struct ethhdr* frame) {
     __builtin_memcpy(frame->h_dest, mac, ETH_ALEN);
 }
 
-// The family answered, 4 or 6; 0 where the frame is not for us and unchanged.
+// Whether the frame has become an answer; it is unchanged where it is not for us.
 static __always_inline int answer(void* data, void* end) {
     struct ethhdr* frame = data;
-    if ((void*)(frame + 1) > end) {
-        return 0;
-    }
     void* ip = frame + 1;
-    int family = 0;
-    if (frame->h_proto == bpf_htons(ETH_P_IP) && ip + sizeof(struct iphdr) <= end &&
-        !answer4(ip, end)) {
-        family = 4;
-    } else if (frame->h_proto == bpf_htons(ETH_P_IPV6) && ip + sizeof(struct ipv6hdr) <= end &&
-               !answer6(ip, end)) {
-        family = 6;
+    __u32 which = kPassed;
+    if (ip + sizeof(struct iphdr) <= end && frame->h_proto == bpf_htons(ETH_P_IP)) {
+        which = answer4(ip, end) ? kPassed : kQueries4;
+    } else if (ip + sizeof(struct ipv6hdr) <= end && frame->h_proto == bpf_htons(ETH_P_IPV6)) {
+        which = answer6(ip, end) ? kPassed : kQueries6;
     }
-    if (family) {
+    if (which != kPassed) {
         swap_macs(frame);
     }
-    return family;
-}
-
-static __always_inline int answer_and_count(void* data, void* end) {
-    const int family = answer(data, end);
-    const __u32 which = family == 4 ? kQueries4 : family == 6 ? kQueries6 : kPassed;
     __u64* mine = bpf_map_lookup_elem(&counters, &which);
     if (mine) {
         ++*mine;
     }
-    return family;
+    return which != kPassed;
 }
 
 SEC("xdp") int sink_xdp(struct xdp_md* context) {
-    return answer_and_count((void*)(long)context->data, (void*)(long)context->data_end)
+    return answer((void*)(long)context->data, (void*)(long)context->data_end)
                ? (int)bpf_redirect(context->ingress_ifindex, 0)
                : XDP_PASS;
 }
 
 SEC("tc") int sink_tc(struct __sk_buff* context) {
-    return answer_and_count((void*)(long)context->data, (void*)(long)context->data_end)
+    return answer((void*)(long)context->data, (void*)(long)context->data_end)
                ? (int)bpf_redirect(context->ifindex, 0)
                : TC_ACT_OK;
 }

@@ -48,10 +48,7 @@ FileDescriptor attach(const reprise::BpfObject& object, const std::string& inter
     const auto* name = after_taps ? "sink_tc" : "sink_xdp";
     const int program = bpf_program__fd(bpf_object__find_program_by_name(object.get(), name));
     const unsigned index = if_nametoindex(interface.c_str());
-    if (index == 0) {
-        throw reprise::UsageError(
-            fmt::format("interface {} does not exist; see ip link", interface));
-    }
+    reprise::demand(index != 0, fmt::format("interface {} does not exist; see ip link", interface));
     const auto kind = static_cast<bpf_attach_type>(after_taps ? kTcxIngress : BPF_XDP);
     const int link = bpf_link_create(program, static_cast<int>(index), kind, nullptr);
     if (link == -EBUSY || link == -EEXIST) {
@@ -93,54 +90,41 @@ Json serve_udp(const std::string& interface, bool after_taps, const Signals& end
             {"ports", bits(seen->ports)}};
 }
 
-// The command line
-
-struct Options {
-    std::string interface;
-    bool after_taps = false;
-    TcpOptions tcp;
-
-    void add_to(reprise::Command& app) {
-        app.require_subcommand(1);
-        reprise::Command udp =
-            app.add_subcommand("udp", "Answers what arrives at an interface, in the kernel");
-        udp.add_option("INTERFACE", interface, "where the queries arrive").required();
-        udp.add_flag("--tc", after_taps,
-                     "answer behind the taps, so that tcpdump sees the queries");
-        reprise::Command command =
-            app.add_subcommand("tcp", "Answers over TCP or TLS, on all addresses");
-        command.add_option("--port", tcp.port, "where to listen").show_default();
-        command.add_option("--processes", tcp.processes, "so many share the port")
-            .in_range(std::size_t{1}, kMostProcesses)
-            .show_default();
-        command.add_option("--delay-ms", tcp.delay_ms, "answer this long after the query")
-            .show_default();
-        reprise::Option certificate =
-            command.add_option("--cert", tcp.certificate, "speak TLS with this certificate, PEM");
-        reprise::Option key = command.add_option("--key", tcp.key, "its key, PEM");
-        certificate.needs(key);
-        key.needs(certificate);
-        command.add_option("--early-data", tcp.early_data, "take this many bytes as early data")
-            .needs(certificate)
-            .show_default();
-        command.add_option("--keylog", tcp.keylog, "write the sessions' secrets there, for tshark")
-            .needs(certificate);
-    }
-};
-
 int body(int argc, char** argv) {
     reprise::Command app("Answers every DNS query with itself until SIGINT or SIGTERM; then prints "
                          "what it saw as JSON.",
                          "reprise-sink");
-    Options options;
-    options.add_to(app);
+    std::string interface;
+    bool after_taps = false;
+    TcpOptions options;
+    app.require_subcommand(1);
+    reprise::Command udp =
+        app.add_subcommand("udp", "Answers what arrives at an interface, in the kernel");
+    udp.add_option("INTERFACE", interface, "where the queries arrive").required();
+    udp.add_flag("--tc", after_taps, "answer behind the taps, so that tcpdump sees the queries");
+    reprise::Command tcp = app.add_subcommand("tcp", "Answers over TCP or TLS, on all addresses");
+    tcp.add_option("--port", options.port, "where to listen").show_default();
+    tcp.add_option("--processes", options.processes, "so many share the port")
+        .in_range(std::size_t{1}, kMostProcesses)
+        .show_default();
+    tcp.add_option("--delay-ms", options.delay_ms, "answer this long after the query")
+        .show_default();
+    reprise::Option certificate =
+        tcp.add_option("--cert", options.certificate, "speak TLS with this certificate, PEM");
+    reprise::Option key = tcp.add_option("--key", options.key, "its key, PEM");
+    certificate.needs(key);
+    key.needs(certificate);
+    tcp.add_option("--early-data", options.early_data, "take this many bytes as early data")
+        .needs(certificate)
+        .show_default();
+    tcp.add_option("--keylog", options.keylog, "write the sessions' secrets there, for tshark")
+        .needs(certificate);
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
     const Signals ending{SIGINT, SIGTERM, SIGCHLD};
-    const Json seen = app.got_subcommand("udp")
-                          ? serve_udp(options.interface, options.after_taps, ending)
-                          : serve_tcp(options.tcp, ending);
+    const Json seen = app.got_subcommand("udp") ? serve_udp(interface, after_taps, ending)
+                                                : serve_tcp(options, ending);
     std::cout << reprise::json_text(seen) << '\n';
     return 0;
 }

@@ -3,6 +3,7 @@
 #include "bench/evidence.h"
 #include "bench/tls_socket.hh"
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -75,28 +76,11 @@ void write_keylog(const SSL* /*tls*/, const char* line) {
     std::fflush(keylog_file);
 }
 
-void keep_keys(SSL_CTX* context, const std::string& path) {
-    keylog_file = std::fopen(path.c_str(), "ae");
-    if (keylog_file == nullptr) {
-        throw UsageError(fmt::format("--keylog {}: cannot be written; choose another place", path));
-    }
-    SSL_CTX_set_keylog_callback(context, write_keylog);
-}
-
 void watch(int epoll, int fd, std::uint32_t events) {
     epoll_event event{};
     event.events = events;
     event.data.fd = fd;
     check(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
-}
-
-/// The last 32 bits of an address.
-std::uint32_t tail_of(const IpAddress& address) {
-    std::uint32_t tail = 0;
-    for (std::size_t i = address.size() - sizeof tail; i < address.size(); ++i) {
-        tail = tail << 8U | address.bytes.at(i);
-    }
-    return tail;
 }
 
 /// Turns the whole length-prefixed queries at the beginning of `bytes` into their answers in place;
@@ -145,7 +129,10 @@ TlsContext make_server_context(const TcpOptions& options) {
     SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                         SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (!options.keylog.empty()) {
-        keep_keys(context.get(), options.keylog);
+        keylog_file = std::fopen(options.keylog.c_str(), "ae");
+        demand(keylog_file != nullptr,
+               fmt::format("--keylog {}: cannot be written; choose another place", options.keylog));
+        SSL_CTX_set_keylog_callback(context.get(), write_keylog);
     }
     return context;
 }
@@ -169,6 +156,7 @@ struct TcpCounters {
     Counter peak_open{0};
     std::array<Counter, kSourceBits / 64> sources{}; ///< one bit each
 
+    /// `source`: the last 32 bits of its address.
     void opened(std::uint32_t source) {
         count(connections);
         const std::uint64_t now = open.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -212,12 +200,23 @@ public:
 
     /// Serves until the process ends. Throws where descriptors run out.
     [[noreturn]] void run() {
+        std::array<epoll_event, kEventsATurn> events{};
         while (true) {
-            take_turn();
+            const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, pause_ms());
+            if (count < 0 && errno != EINTR) {
+                throw SystemError("epoll_wait");
+            }
+            for (int i = 0; i < count; ++i) {
+                const epoll_event& event = events.at(static_cast<std::size_t>(i));
+                on_event(event.data.fd, event.events);
+            }
+            send_due();
         }
     }
 
 private:
+    using Result = TlsSocket::Result;
+
     struct Connection {
         TlsSocket socket;
         std::vector<std::uint8_t> begun{};  ///< of a message
@@ -249,19 +248,6 @@ private:
         listeners_.push_back(std::move(fd));
     }
 
-    void take_turn() {
-        std::array<epoll_event, kEventsATurn> events{};
-        const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, pause_ms());
-        if (count < 0 && errno != EINTR) {
-            throw SystemError("epoll_wait");
-        }
-        for (int i = 0; i < count; ++i) {
-            const epoll_event& event = events.at(static_cast<std::size_t>(i));
-            on_event(event.data.fd, event.events);
-        }
-        send_due();
-    }
-
     /// Until the next answer is due, -1: for ever.
     int pause_ms() const {
         if (held_.empty()) {
@@ -277,7 +263,8 @@ private:
         if (!connection) {
             if (std::ranges::any_of(listeners_,
                                     [fd](const auto& one) { return one.get() == fd; })) {
-                accept_all(fd);
+                for (int i = 0; i < kAcceptsATurn && accept_one(fd); ++i) {
+                }
             }
             return;
         }
@@ -287,11 +274,6 @@ private:
         if (connections_[static_cast<std::size_t>(fd)] &&
             (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
             read_all(*connection, (events & ~(EPOLLIN | EPOLLOUT)) != 0);
-        }
-    }
-
-    void accept_all(int listener) {
-        for (int i = 0; i < kAcceptsATurn && accept_one(listener); ++i) {
         }
     }
 
@@ -317,7 +299,8 @@ private:
             place->socket.use_early_data();
         }
         watch(epoll_.get(), number, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
-        counters_.opened(tail_of(Endpoint::from_sockaddr(peer).address));
+        const IpAddress from = Endpoint::from_sockaddr(peer).address;
+        counters_.opened(Cursor(Bytes(from.bytes).subspan(from.size() - 4)).u32be());
         return true;
     }
 
@@ -333,12 +316,12 @@ private:
         const auto place = static_cast<std::size_t>(connection.socket.fd());
         bool more = true;
         while (more) {
-            const TlsSocket::Result result = read_once(connection, more);
-            if (!connections_[place] || result == TlsSocket::Result::kLater) {
+            const Result result = read_once(connection, more);
+            if (!connections_[place] || result == Result::kLater) {
                 return; // closed while its answer was sent, or all is read
             }
-            if (result != TlsSocket::Result::kDone) {
-                const bool ended = result == TlsSocket::Result::kEnded;
+            if (result != Result::kDone) {
+                const bool ended = result == Result::kEnded;
                 close(connection, ended ? counters_.closed_by_client : counters_.failed);
                 return;
             }
@@ -346,24 +329,23 @@ private:
         }
     }
 
-    TlsSocket::Result read_once(Connection& connection, bool& more) {
+    Result read_once(Connection& connection, bool& more) {
         const std::size_t begun = connection.begun.size();
         std::ranges::copy(connection.begun, buffer_.begin());
         const auto space = std::span(buffer_).subspan(begun);
         std::size_t got = 0;
-        const TlsSocket::Result result = connection.socket.read(space, got);
+        const Result result = connection.socket.read(space, got);
         TlsSocket::Handshake handshake; // counted before the answer: who has that may end us
         if (connection.socket.take_handshake(handshake)) {
             count(counters_.handshakes);
             count(counters_.resumed, handshake.resumed ? 1 : 0);
             count(counters_.early_data, handshake.early_data ? 1 : 0);
         }
-        if (result != TlsSocket::Result::kDone) {
+        if (result != Result::kDone) {
             return result;
         }
         more = got == space.size();
-        return answer(connection, begun + got) ? TlsSocket::Result::kDone
-                                               : TlsSocket::Result::kFailed;
+        return answer(connection, begun + got) ? Result::kDone : Result::kFailed;
     }
 
     /// Answers what is whole of the first `held` bytes of the buffer, keeps the rest.
@@ -393,15 +375,14 @@ private:
 
     void send(Connection& connection, std::span<const std::uint8_t> bytes) {
         std::size_t put = 0;
-        auto result =
-            connection.unsent.empty() ? TlsSocket::Result::kDone : TlsSocket::Result::kLater;
-        while (!bytes.empty() && result == TlsSocket::Result::kDone) {
+        auto result = connection.unsent.empty() ? Result::kDone : Result::kLater;
+        while (!bytes.empty() && result == Result::kDone) {
             result = connection.socket.write(bytes, put);
-            bytes = bytes.subspan(result == TlsSocket::Result::kDone ? put : 0);
+            bytes = bytes.subspan(result == Result::kDone ? put : 0);
         }
-        if (result == TlsSocket::Result::kLater) {
+        if (result == Result::kLater) {
             connection.unsent.insert(connection.unsent.end(), bytes.begin(), bytes.end());
-        } else if (result != TlsSocket::Result::kDone) {
+        } else if (result != Result::kDone) {
             close(connection, counters_.failed);
         }
     }
