@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
@@ -45,11 +44,7 @@ std::vector<std::string_view> words(std::string_view line) {
 }
 
 std::uint64_t number_at(const std::vector<std::string_view>& line, size_t index) {
-    std::uint64_t value = 0;
-    if (index < line.size()) {
-        std::from_chars(line[index].data(), line[index].data() + line[index].size(), value);
-    }
-    return value;
+    return index < line.size() ? parse_number<std::uint64_t>(line[index]).value_or(0) : 0;
 }
 
 /// The words of the `nth` line that begins with `label`.

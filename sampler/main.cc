@@ -14,6 +14,7 @@
 #include <csignal>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -23,19 +24,9 @@ namespace reprise::sampler {
 namespace {
 
 /// Every sample is whole in the file at once: a run may be cut off.
-void write(AppendFile& output, const std::string& text) {
+void write(AppendFile& output, std::string_view text) {
     output.append(text);
     output.flush();
-}
-
-void sample_until_ended(Sampler& sampler, AppendFile& output, Nanoseconds interval) {
-    const Signals ends{SIGTERM, SIGINT, SIGQUIT};
-    Nanoseconds due = SteadyClock::now();
-    do {
-        write(output, sampler.sample(false));
-        due = std::max(due, SteadyClock::now() - interval) + interval; // no bursts to catch up
-    } while (!ends.next(due));
-    write(output, sampler.sample(true));
 }
 
 int body(int argc, char** argv) {
@@ -75,9 +66,15 @@ int body(int argc, char** argv) {
             fmt::format("{} is another user's file; remove it or give -o another name", out));
     }
     AppendFile output(out, AppendFile::Existing::kReplace);
-    write(output, columns());
+    write(output, kColumns);
     std::cerr << "sampling\n";
-    sample_until_ended(sampler, output, interval);
+    const Signals ends{SIGTERM, SIGINT, SIGQUIT};
+    Nanoseconds due = SteadyClock::now();
+    do {
+        write(output, sampler.sample(false));
+        due = std::max(due, SteadyClock::now() - interval) + interval; // no bursts to catch up
+    } while (!ends.next(due));
+    write(output, sampler.sample(true));
     return 0;
 }
 

@@ -119,54 +119,47 @@ TcpStates TcpCounter::sample(const Sockets& kernel, bool exact) {
 }
 
 PacketWork::PacketWork(bool wanted) {
-    if (!wanted || !load()) {
-        return;
-    }
-    bpf_program* program = nullptr;
-    bpf_object__for_each_program(program, object_.get()) {
-        links_.emplace_back(bpf_program__attach(program), bpf_link__destroy);
-        if (links_.back() == nullptr) { // a sum of some of them would be wrong
-            links_.clear();
-            return;
+    if (wanted) {
+        try {
+            attach();
+        } catch (const SystemError&) {
+            links_.clear(); // a sum of some of them would be wrong
         }
     }
 }
 
-bool PacketWork::load() try {
+void PacketWork::attach() {
     struct stat network{};
     struct stat processes{};
-    if (::stat("/proc/self/ns/net", &network) != 0 ||
-        ::stat("/proc/self/ns/pid", &processes) != 0) {
-        return false;
-    }
+    check(::stat("/proc/self/ns/net", &network), "see the network namespace");
+    check(::stat("/proc/self/ns/pid", &processes), "see the PID namespace");
     const PacketWorkSettings settings{.device = processes.st_dev,
                                       .processes = processes.st_ino,
                                       .network = static_cast<std::uint32_t>(network.st_ino),
                                       .unused = 0};
     object_ = open_bpf(bpf::packet_work_bpf(), "packet_work");
-    if (bpf_map__set_initial_value(bpf_map_of(object_, ".rodata.settings"), &settings,
-                                   sizeof settings) != 0 ||
-        bpf_object__load(object_.get()) != 0) {
-        return false;
+    check(bpf_map__set_initial_value(bpf_map_of(object_, ".rodata.settings"), &settings,
+                                     sizeof settings),
+          "set up a BPF program");
+    check(bpf_object__load(object_.get()), "load a BPF program");
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, object_.get()) {
+        links_.emplace_back(bpf_program__attach(program), bpf_link__destroy);
+        check(links_.back() ? 0 : -1, "attach a BPF program");
     }
-    uncharged_ = bpf_map__fd(bpf_map_of(object_, "uncharged"));
-    elsewhere_ = bpf_map__fd(bpf_map_of(object_, "elsewhere"));
-    return true;
-} catch (const SystemError&) {
-
-    return false;
 }
 
 double PacketWork::uncharged_s() const {
-    return works() ? static_cast<double>(bpf_count(uncharged_, 0)) / double{kSecond} : 0;
+    const int map = bpf_map__fd(bpf_map_of(object_, "uncharged"));
+    return static_cast<double>(bpf_count(map, 0)) / double{kSecond};
 }
 
 double PacketWork::elsewhere_s(const std::vector<Pid>& pids) const {
+    const int map = bpf_map__fd(bpf_map_of(object_, "elsewhere"));
     std::uint64_t sum = 0;
     for (const Pid pid : pids) {
-        const auto key = static_cast<std::uint32_t>(pid);
         std::uint64_t one = 0;
-        if (works() && bpf_map_lookup_elem(elsewhere_, &key, &one) == 0) {
+        if (bpf_map_lookup_elem(map, &pid, &one) == 0) {
             sum += one;
         }
     }
@@ -178,17 +171,8 @@ Watched parse_watched(const std::string& text) {
     Pid pid = 0;
     const bool good = equals != std::string::npos && equals > 0 &&
                       parse_number(std::string_view(text).substr(equals + 1), pid);
-    if (!good || pid <= 0) {
-        throw UsageError(fmt::format("--process {}: not NAME=PID; give e.g. server=42", text));
-    }
+    demand(good && pid > 0, fmt::format("--process {}: not NAME=PID; give e.g. server=42", text));
     return {.name = text.substr(0, equals), .pid = pid};
-}
-
-std::string columns() {
-    return "time_real_ns,time_mono_ns,host_cpu_s,host_steal_s,process,pid_count,cpu_s,rss_bytes,"
-           "pss_bytes,fds,tcp_established,tcp_syn_recv,tcp_time_wait,tcp_fin_wait,tcp_close_wait,"
-           "tcp_other,tcp_mem_bytes,udp_mem_bytes,rx_packets,tx_packets,rx_bytes,tx_bytes,"
-           "slab_bytes,listen_drops,tcp_dumped,uncharged_s,elsewhere_s\n";
 }
 
 Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval,
@@ -197,31 +181,6 @@ Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval,
       tcp_(kDumpShare, interval, std::move(ports)), packets_(packet_work),
       pss_(watched_.size(),
            ProportionalSize(kPssShare / static_cast<double>(watched_.size()), interval)) {}
-
-std::string Sampler::host_part(bool exact) {
-    const Sockets sockets =
-        parse_sockets(read_text("/proc/self/net/sockstat"), read_text("/proc/self/net/sockstat6"),
-                      read_text("/proc/self/net/snmp"));
-    const TcpStates tcp = tcp_.sample(sockets, exact);
-    const Traffic traffic = parse_traffic(read_text("/proc/self/net/dev"), skipped_);
-    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    return fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", tcp.established, tcp.syn_recv,
-        tcp.time_wait, tcp.fin_wait, tcp.close_wait, tcp.other, sockets.tcp_pages * page,
-        sockets.udp_pages * page, traffic.rx_packets, traffic.tx_packets, traffic.rx_bytes,
-        traffic.tx_bytes, parse_kilobytes(read_text("/proc/meminfo"), "Slab:"),
-        parse_listen_drops(read_text("/proc/self/net/netstat")), tcp_.dumped() ? 1 : 0);
-}
-
-void ProportionalSize::set(std::uint64_t bytes, std::uint64_t rss_bytes) {
-    bytes_ = bytes;
-    rss_bytes_ = rss_bytes;
-}
-
-std::uint64_t ProportionalSize::carried_on(std::uint64_t rss_bytes) const {
-    const std::uint64_t now = bytes_ + rss_bytes;
-    return now > rss_bytes_ ? now - rss_bytes_ : 0;
-}
 
 std::uint64_t ProportionalSize::sample(const std::vector<Pid>& pids, std::uint64_t rss_bytes,
                                        bool exact) {
@@ -234,7 +193,18 @@ std::uint64_t ProportionalSize::sample(const std::vector<Pid>& pids, std::uint64
 }
 
 std::string Sampler::sample(bool exact) {
-    const std::string host = host_part(exact);
+    const Sockets sockets =
+        parse_sockets(read_text("/proc/self/net/sockstat"), read_text("/proc/self/net/sockstat6"),
+                      read_text("/proc/self/net/snmp"));
+    const TcpStates tcp = tcp_.sample(sockets, exact);
+    const Traffic traffic = parse_traffic(read_text("/proc/self/net/dev"), skipped_);
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const std::string host = fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", tcp.established, tcp.syn_recv,
+        tcp.time_wait, tcp.fin_wait, tcp.close_wait, tcp.other, sockets.tcp_pages * page,
+        sockets.udp_pages * page, traffic.rx_packets, traffic.tx_packets, traffic.rx_bytes,
+        traffic.tx_bytes, parse_kilobytes(read_text("/proc/meminfo"), "Slab:"),
+        parse_listen_drops(read_text("/proc/self/net/netstat")), tcp_.dumped() ? 1 : 0);
     const Cpu cpu = parse_cpu(read_text("/proc/stat"));
     const Nanoseconds real = read_clock(CLOCK_REALTIME);
     const Nanoseconds mono = read_clock(CLOCK_MONOTONIC);

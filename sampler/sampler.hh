@@ -14,6 +14,7 @@
 #include <linux/netlink.h>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,10 +43,9 @@ public:
     explicit SockDiag(std::function<Netlink()> open = [] { return Netlink({}, NETLINK_SOCK_DIAG); })
         : open_(std::move(open)) {}
 
-    /// Sockets of both families in the states of `mask` (bit s = state s): one walk over the
-    /// kernel's table, which costs about 0.1 us for every socket in it and 0.8 us more for each one
-    /// counted. A dump that is broken off for want of memory, or interrupted, is made again, three
-    /// times. Throws SystemError.
+    /// Sockets of both families in the states of `mask` (bit s = state s), by one walk over the
+    /// kernel's table. A dump that is broken off for want of memory, or interrupted, is made again,
+    /// three times. Throws SystemError.
     StateCounts count(std::uint32_t mask, const Ports& ports = {});
 
 private:
@@ -128,7 +128,11 @@ struct Watched {
 Watched parse_watched(const std::string& text);
 
 /// The heading line, with its end.
-std::string columns();
+inline constexpr std::string_view kColumns =
+    "time_real_ns,time_mono_ns,host_cpu_s,host_steal_s,process,pid_count,cpu_s,rss_bytes,"
+    "pss_bytes,fds,tcp_established,tcp_syn_recv,tcp_time_wait,tcp_fin_wait,tcp_close_wait,"
+    "tcp_other,tcp_mem_bytes,udp_mem_bytes,rx_packets,tx_packets,rx_bytes,tx_bytes,"
+    "slab_bytes,listen_drops,tcp_dumped,uncharged_s,elsewhere_s\n";
 
 /// PSS of a tree. Reading it walks page tables, 40 ms a GB: it is read as often as `share` of a
 /// core allows, and between two readings grows with the resident memory, for what is new is nobody
@@ -140,10 +144,16 @@ public:
     std::uint64_t sample(const std::vector<Pid>& pids, std::uint64_t rss_bytes, bool exact);
 
     /// A reading, for which the tree had `rss_bytes`.
-    void set(std::uint64_t bytes, std::uint64_t rss_bytes);
+    void set(std::uint64_t bytes, std::uint64_t rss_bytes) {
+        bytes_ = bytes;
+        rss_bytes_ = rss_bytes;
+    }
 
     /// At `rss_bytes` now.
-    [[nodiscard]] std::uint64_t carried_on(std::uint64_t rss_bytes) const;
+    [[nodiscard]] std::uint64_t carried_on(std::uint64_t rss_bytes) const {
+        const std::uint64_t now = bytes_ + rss_bytes;
+        return now > rss_bytes_ ? now - rss_bytes_ : 0;
+    }
 
 private:
     Allowance allowance_;
@@ -159,20 +169,18 @@ public:
 
     [[nodiscard]] bool works() const { return !links_.empty(); }
 
-    /// Seconds for all packets that came to interfaces of this network namespace while none of its
-    /// processes ran, so that others are charged; 0 where it does not work.
+    /// Where it works: seconds for all packets that came to interfaces of this network namespace
+    /// while none of its processes ran, so that others are charged.
     [[nodiscard]] double uncharged_s() const;
 
-    /// Seconds for other namespaces' packets for which these processes were charged.
+    /// Where it works: seconds for other namespaces' packets for which these were charged.
     [[nodiscard]] double elsewhere_s(const std::vector<Pid>& pids) const;
 
 private:
-    bool load();
+    void attach();
 
     BpfObject object_;
     std::vector<std::unique_ptr<bpf_link, decltype(&bpf_link__destroy)>> links_;
-    int uncharged_ = -1;
-    int elsewhere_ = -1;
 };
 
 class Sampler {
@@ -186,7 +194,6 @@ public:
     std::string sample(bool exact);
 
 private:
-    std::string host_part(bool exact);
     std::vector<Watched> watched_;
     std::vector<std::string> skipped_;
     TcpCounter tcp_;
