@@ -4,7 +4,7 @@ printed is escaped by jinja2.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from report.tables import micro, number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
 END_COLORS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
-SPREAD_NAMES = [name.replace("p999", "p99.9") for name in SPREAD]
 MAX_CELL = 300
 _MOST_COLUMNS = 9
 UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
@@ -41,6 +40,12 @@ def environment() -> jinja2.Environment:
     )
     ours = {"css": "report.css", "script": "page.js"}
     made.globals |= {name: Markup((TEMPLATES / file).read_text("utf-8")) for name, file in ours.items()}
+    of_summaries = (rows_of, skip_reasons, spoiled, spread_row)
+    of_comparisons = (tables.share_rows, tables.referral_rows, tables.class_rows)
+    made.globals |= {one.__name__: one for one in (*of_summaries, *of_comparisons)}
+    made.globals |= {"ends": tuple(zip(ENDS, END_COLORS, strict=True)), "absolute_names": [*ABSOLUTE_NAMES.values()]}
+    made.globals["spread_names"] = [name.replace("p999", "p99.9") for name in SPREAD]
+    made.filters |= {one.__name__: one for one in (number, micro, percent, tenths)}
     made.filters["letter"] = lambda at: chr(ord("A") + at % 26)
     return made
 
@@ -50,6 +55,7 @@ def write(path: Path, page: str) -> None:
 
 
 def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
+    counters = as_dict(run.told("reader").get("counters"))
     return page(
         "run",
         version=as_dict(run.manifest.get("versions")).get("reprise") or "",
@@ -58,23 +64,11 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         summary=summary,
         started=_started(run),
         server=_server(run),
-        good=f"Each of the {number(summary['queries']['read'])} queries read has one end, and no part of the "
-        "testbed reports a problem.",
-        tiles=[(text, name) for name, text in rows_of(summary, "tiles")],
-        spoiled=spoiled(summary),
         settings=_settings(run),
-        **_queries(summary),
-        **_timing(summary),
-        **_connections(summary),
-        **_answers(run, summary),
-        resolver_rows=rows_of(summary, "resolver"),
-        unmapped_rows=[
-            [one["address"], number(one["packets"])]
-            for one in as_dict(summary["resolver"]).get("unmapped", [])
-        ],
-        front_rows=_rows(summary, "front"),
-        host_rows=_hosts(summary),
-        **_resources(run, summary),
+        comparison=run.comparison,
+        queriers=list(_queriers(run)),
+        laps=over_laps(run),
+        counters=[(name.replace("_", " "), count) for name, count in counters.items() if count != 0],
         drawn={one.name: one for one in drawn},
     )
 
@@ -95,7 +89,7 @@ def comparison_page(
     same = [line for line in lines if len(set(line[1:])) == 1]
     return page(
         "comparison",
-        summaries=[(name, one, spoiled(one)) for name, one in zip(names, summaries, strict=True)],
+        summaries=list(zip(names, summaries, strict=True)),
         differing=differing,
         main=main,
         heading=["", *names],
@@ -108,11 +102,6 @@ def comparison_page(
 def page(template: str, /, **values: Any) -> str:
     """The page of a template; `values` are those that it wants."""
     return environment().get_template(f"{template}.html.j2").render({"version": "", "commit": "", **values})
-
-
-def _rows(summary: Json, part: str) -> list[tuple[str, str]]:
-    """Rows of a section that is about nothing but that part."""
-    return [(re.sub(f"^{part}:? ", "", name), text) for name, text in rows_of(summary, part)]
 
 
 def _started(run: Run) -> str:
@@ -236,157 +225,24 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
     return rows
 
 
-def _hosts(summary: Json) -> list[list[str]]:
-    rows = []
-    for one in summary["hosts"]:
-        clock, queries, timing = one["clock"], as_dict(one["queries"]), as_dict(one["timing_error_us"])
-        rows.append([
-            one["host"],
-            *(number(one[name]) for name in ("machine", "role", "kernel", "cores")),
-            *_clock(clock),
-            *(number(queries.get(name)) for name in ("sent", "answered", "lost")),
-            *(micro(timing.get(name)) for name in ("abs_p50", "abs_p99")),
-            number(one["steal_s"]),
-        ])  # fmt: skip
-    return rows
-
-
-def _clock(clock: Json) -> list[str]:
-    """Offset from the controller's clock and how well it is known; and how far it may be from true time."""
-    if clock["same_as_controller"]:
-        own = ["same clock", "–"]
-    else:
-        own = [micro(clock["offset_us"]), micro(clock["uncertainty_us"])]
-    kept = "not synchronized" if clock["synchronized"] is False else micro(clock["estimated_error_us"])
-    return [*own, kept]
-
-
-def _queries(summary: Json) -> dict[str, Any]:
-    queries = summary["queries"]
-    read = queries["read"]
-    ends = [
-        {"name": name.replace("_", " "), "share": queries[name] / read if read else 0, "color": color}
-        for name, color in zip(ENDS, END_COLORS, strict=True)
-    ]
-    rows = [
-        [e["name"], number(queries[name]), percent(e["share"])] for e, name in zip(ends, ENDS, strict=True)
-    ]
-    return {
-        "ends": ends,
-        "end_rows": [*rows, ["read", number(read), ""]],
-        "skipped": [[why, number(count)] for why, count in skip_reasons(summary)],
-        "counts": rows_of(summary, "counts"),
-    }
-
-
-def _percentile_row(name: str, values: Json, keys: Iterable[str] = SPREAD) -> list[str]:
-    return [name, number(values.get("count")), *(_rounded(values.get(key)) for key in keys)]
-
-
-def _rounded(value: object) -> str:
-    return f"{value:,.1f}" if isinstance(value, int | float) else "–"
-
-
-def _timing(summary: Json) -> dict[str, Any]:
-    keys = [*SPREAD, *ABSOLUTE]
-    split = summary["timing_error_us_by_transport"]
-    rows = [_percentile_row("timing error", summary["timing_error_us"], keys)]
-    if len(split) > 1:
-        rows += [_percentile_row(f"  over {name}", values, keys) for name, values in split.items()]
-    rows.append(_percentile_row("interarrival error", summary["interarrival_error_us"], keys))
-    rate, fine = summary["rate_error"], summary["rate_error"]["windows_100ms"]
-    warmup = summary["warmup_s"]
-    return {
-        "timing_heading": ["", "count", *SPREAD_NAMES, *ABSOLUTE_NAMES.values()],
-        "timing_rows": rows,
-        "warmup": f" The first {warmup:g} s are left out as warm-up." if warmup else "",
-        "rate_rows": [
-            _rate_row("whole seconds", rate["seconds"], rate["steal_seconds"], rate),
-            _rate_row("windows of 100 ms", fine["windows"], fine["steal_windows"], fine),
-        ],
-    }
-
-
-def _rate_row(name: str, windows: int, stolen: int | None, shares: Json) -> list[str]:
-    within = (percent(shares["within_0_1_percent"]), percent(shares["within_0_02_percent"]))
-    return [name, number(windows), *within, "not sampled" if stolen is None else number(stolen)]
-
-
-def _connections(summary: Json) -> dict[str, Any]:
-    """Empty tables where nothing went over a connection."""
-    counts = summary["connections"]
-    times = [
-        _percentile_row(f"to connect over {name}", values)
-        for name, values in summary["connect_us_by_transport"].items()
-    ]
-    times += [
-        _percentile_row(f"latency on a {name} connection", values)
-        for name, values in summary["latency_us_by_connection"].items()
-        if values["count"]
-    ]
-    return {
-        "connection_rows": _rows(summary, "connections") if counts["opened"] else [],
-        "failure_rows": [[reason, number(count)] for reason, count in counts["failures"].items()],
-        "connection_times": times,
-    }
-
-
-def _answers(run: Run, summary: Json) -> dict[str, Any]:
-    rows = []
-    for title, key in (("latency", "latency_us"), ("response time", "response_us")):
-        if summary.get(key, {}).get("count"):
-            rows.append(_percentile_row(title, summary[key]))
-            split = summary[f"{key}_by_transport"]
-            rows += [_percentile_row(f"  over {name}", values) for name, values in split.items()]
-    result = run.comparison
-    return {
-        "answer_rows": rows_of(summary, "answers"),
-        "latency_heading": ["", "count", *SPREAD_NAMES],
-        "latency_rows": rows,
-        "comparison": result,
-        "compared": tables.share_rows(result) if result else [],
-        "referrals": tables.referral_rows(result) if result else [],
-        "classes": tables.class_rows(result) if result else [],
-    }
-
-
-def _resources(run: Run, summary: Json) -> dict[str, Any]:
-    cpu, rss = summary["cpu_s"], summary["peak_rss_bytes"]
-    outside, each = summary["cpu_outside_s"], summary["cpu_us_per_query"]
-    rows = [
-        [
-            role,
-            number(cpu[role]),
-            _rounded(each[role]),
-            number(outside.get(role)),
-            _rounded(None if rss[role] is None else rss[role] / 1e6),
+def _queriers(run: Run) -> Iterator[list[object]]:
+    """Rows of a table; queriers that were cut off may say less."""
+    for item in (as_dict(one) for child in run.children for one in as_list(child.get("reports"))):
+        counts = as_dict(item.get("counts"))
+        yield [
+            f"{item.get('host')} {item.get('querier')}",
+            "yes" if item.get("clean") else f"no: {item.get('because')}",
+            *(counts.get(name) for name in ("received", "answered", "timed_out")),
+            (counts.get("send_failed") or 0) + (counts.get("connection_failed") or 0),
+            counts.get("late"),
         ]
-        for role in cpu
-        if cpu[role] is not None or rss[role] is not None
-    ]
-    reader = run.told("reader")
-    counters = [
-        [name.replace("_", " "), number(count)] for name, count in as_dict(reader.get("counters")).items()
-    ]
-    return {
-        "resources": rows,
-        "queriers": _querier_rows(run),
-        "counters": [row for row in counters if row[1] != "0"],
-        "counted": f"counted while reading {over_laps(run)}".strip(),
-    }
 
 
-def _querier_rows(run: Run) -> list[list[str]]:
-    rows = []
-    for child in run.children:
-        for report in as_list(child.get("reports")):
-            item, counts = as_dict(report), as_dict(as_dict(report).get("counts"))
-            failed = (counts.get("send_failed") or 0) + (counts.get("connection_failed") or 0)
-            rows.append([
-                f"{item.get('host')} {item.get('querier')}",
-                "yes" if item.get("clean") else f"no: {item.get('because')}",
-                *(number(counts.get(name)) for name in ("received", "answered", "timed_out")),
-                number(failed),
-                number(counts.get("late")),
-            ])  # fmt: skip
-    return rows
+def spread_row(name: str, values: Json, absolute: bool = False) -> list[object]:
+    """Name, count, and percentiles in µs; with those of the absolute value."""
+    keys = (*SPREAD, *ABSOLUTE) if absolute else SPREAD
+    return [name, values.get("count"), *(tenths(values.get(key)) for key in keys)]
+
+
+def tenths(value: object) -> str:
+    return f"{value:,.1f}" if isinstance(value, int | float) else "–"

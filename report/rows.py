@@ -1,5 +1,6 @@
 """The rows of a run's tables: one list for the terminal, the comparison of runs and the page."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,8 +53,9 @@ class Row:
 
 
 def rows_of(summary: Json, where: str) -> list[tuple[str, str]]:
-    """Title and text of each row of a table."""
-    return [(name, text) for name, (text, always) in _all(summary, where) if always or text not in _NOTHING]
+    """Title, without the table's name before it, and text of each row of a table."""
+    shown = ((name, text) for name, (text, always) in _all(summary, where) if always or text not in _NOTHING)
+    return [(re.sub(f"^{where}:? ", "", name), text) for name, text in shown]
 
 
 def spoiled(summary: Json) -> str:

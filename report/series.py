@@ -201,16 +201,24 @@ def write(folder: Path, pdf: bool = False) -> bool:
     found = lines(variants)
     told = as_dict(json.loads((folder / FILE).read_text(encoding="utf-8")))
     whole_file.write(folder / CSV, as_csv(variants))
-    drawn = _drawn(folder, variants, _main(found))
+    main, name = _main(found), folder.resolve().name
+    drawn = _drawn(folder, variants, main)
     drawing.write(folder / "plots", drawn, pdf)
-    name = folder.resolve().name
-    heading = {"name": name, "title": told.get("title") or name, "found": as_list(told.get("found"))}
-    html.write(
-        folder / PAGE,
-        html.page(
-            "series", **heading, conditions=_conditions(folder, variants), **_page(variants, found, drawn)
-        ),
+    page = html.page(
+        "series",
+        name=name,
+        title=told.get("title") or name,
+        found=as_list(told.get("found")),
+        variants=variants,
+        busy=_busy(variants),
+        main=_table(variants, main),
+        conditions=_conditions(folder, variants),
+        curves=[one.label for one in _shown([one for one in variants if one.clean])],
+        drawn=drawn,
+        against=[[line.title, *line.against_first()] for line in found],
+        figures=[[line.title, *line.cells()] for line in found if any(map(any, line.values))],
     )
+    html.write(folder / PAGE, page)
     sys.stdout.write(f"{as_text(variants, found)}\nreport: {folder / PAGE}\n")
     return all(len(one.clean) == len(one.runs) for one in variants)
 
@@ -335,38 +343,6 @@ def conditions_that_differ(runs: Sequence[Run]) -> list[Json]:
     titles = dict.fromkeys(title for one in held for title in one)
     differing = [title for title in titles if len({str(one.get(title)) for one in held}) > 1]
     return [{title: one.get(title, "not said") for title in differing} for one in flat]
-
-
-def _page(variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> Json:
-    heading, *rows = _table(variants, _main(found))
-    against = [line.against_first() for line in found]
-    runs = [(one.label, summary) for one in variants for summary in one.runs]
-    return {
-        "heading": heading,
-        "rows": rows,
-        "differences": [
-            (
-                one.label,
-                [
-                    [line.title, told[at]]
-                    for line, told in zip(found, against, strict=True)
-                    if told[at] != "–"
-                ],
-            )
-            for at, one in enumerate(variants[1:])
-        ],
-        "first": variants[0].label,
-        "unclean": [
-            f"{label}, {summary['run']}: {'; '.join(summary['unclean_because'])}"
-            for label, summary in runs
-            if not summary["clean"]
-        ],
-        "busy": _busy(variants),
-        "curves": [one.label for one in _shown([one for one in variants if one.clean])],
-        "all_heading": ["", *(one.label for one in variants)],
-        "all_rows": [[line.title, *line.cells()] for line in found if any(map(any, line.values))],
-        "drawn": drawn,
-    }
 
 
 def _axis(variants: Sequence[Variant]) -> several_plots.Axis | None:
