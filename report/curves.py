@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from report.distribution import Distribution, Percentiles
-from report.figures import (
-    NORMAL,
-    WIDE,
-    Drawn,
-    Size,
-    Words,
-    cdf_points,
-    drawing,
-    legend_above,
-    plain_axis,
-    whole_axis,
-)
+from report.figures import NORMAL, WIDE, Drawn, Size, Words, cdf_points, drawing, plain_axis, whole_axis
 from report.server import Floats, Series
 from report.tally import Rate, Tally
 
 BINS_S = (0.1, 1, 10, 60, 600, 3600)
 MAX_BINS = 400
-TIME_LABEL = "time since the start [s]"
 MEGA = 1e6
 SLOWEST_POINTS = 600
 MOST_PARTS = 600
@@ -38,37 +26,22 @@ T = TypeVar("T")
 Group = tuple[str, Sequence[tuple[str, Percentiles]]]  # boxes by the names of their places, under a name
 
 
-@dataclass(frozen=True)
-class Band:
-    """A curve over the repeats of a variant: median and range of what they have at the same places."""
-
-    label: str
-    x: Floats
-    middle: Floats
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, label: str, x: Floats, repeats: Sequence[Floats]) -> Band:
-        """NaN where a repeat has no value."""
-        held = np.array(repeats, np.float64).reshape(len(repeats), len(x))
-        return cls(label, x, np.median(held, axis=0), held.min(axis=0), held.max(axis=0))
-
-    def paint(self, axes: Axes, style: str = "default") -> None:
-        at = telling(self.middle)
-        x, middle, low, high = begun([one[at] for one in (self.x, self.middle, self.low, self.high)], style)
-        (line,) = axes.plot(x, middle, label=self.label, drawstyle=style)
-        if np.any(low < high):
-            axes.fill_between(
-                x,
-                low,
-                high,
-                step=_STEPS.get(style),
-                color=line.get_color(),
-                alpha=0.2,
-                linewidth=0,
-                label=f"_{self.label}",
-            )
+def paint(axes: Axes, label: str, series: Series, **style: Any) -> None:
+    """A curve. Values with a row for each repeat are drawn as their median and range, where all have one (no
+    NaN).
+    """
+    held = np.atleast_2d(series.values)
+    middle, drawstyle = np.median(held, axis=0), style.get("drawstyle", "")
+    at = telling(middle)
+    before = drawstyle == RATE and len(at) > 1
+    places = np.insert(at, 0, 0) if before else at
+    x, middle, low, high = (one[places] for one in (series.times, middle, held.min(axis=0), held.max(axis=0)))
+    if before:  # the first value of a rate holds from there on
+        x[0] = 2 * x[1] - x[2]
+    (line,) = axes.plot(x, middle, label=label, **style)
+    if np.any(low < high):
+        band = axes.fill_between(x, low, high, step=_STEPS.get(drawstyle), color=line.get_color(), alpha=0.2)
+        band.set(linewidth=0, label=f"_{label}")
 
 
 def in_turn(axes: Axes, values: Mapping[str, T | None]) -> Iterator[tuple[str, T]]:
@@ -108,24 +81,41 @@ def telling(values: Floats) -> NDArray[np.intp]:
     return np.unique([0, *ends, len(values) - 1])
 
 
-def line(axes: Axes, series: Series, label: str, **style: object) -> None:
-    at = telling(series.values)
-    axes.plot(*begun([series.times[at], series.values[at]], style.get("drawstyle")), label=label, **style)  # type: ignore[arg-type]
+def mark(axes: Axes, at_s: float) -> None:
+    """Something that happened then."""
+    axes.axvline(at_s, color="#888888", linestyle=":", linewidth=1)
 
 
-def begun(columns: Sequence[Floats], style: object) -> list[Floats]:
-    """Times and values, with the begin of the time for which the first value of a rate holds."""
-    times = columns[0]
-    if style != RATE or len(times) < 2:
-        return list(columns)
-    return [np.insert(times, 0, 2 * times[0] - times[1]), *(np.insert(one, 0, one[0]) for one in columns[1:])]
+def over_time(
+    words: Words,
+    label: str,
+    held: Mapping[str, Series | None],
+    style: str = "default",
+    size: Size = NORMAL,
+    counts: bool = False,
+    log: bool = False,
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+    end_s: float | None = None,
+) -> Drawn:
+    """Curves by their names, some with styles of their own. `counts`: the values are whole numbers; `end_s`:
+    when the last query was sent.
+    """
+    empty = not any(len(one.times) for one in held.values() if one)
+    with drawing(words, size, empty, legend=2 if end_s is None else 1) as (drawn, axes):
+        for name, one in in_turn(axes, held):
+            paint(axes, name, one, **{"drawstyle": style, **(styles or {}).get(name, {})})
+        if end_s is not None:
+            mark(axes, end_s)
+        axes.set_yscale("log" if log else "linear")
+        time_axis(axes, label, counts)
+    return drawn
 
 
-def time_axis(axes: Axes, label: str, counts: bool = False) -> None:
-    """`counts`: the values are whole numbers."""
-    axes.set_xlabel(TIME_LABEL)
+def time_axis(axes: Axes, label: str, counts: bool = False, signed: bool = False) -> None:
+    """`counts`: the values are whole numbers; `signed`: also those below 0 are shown."""
+    axes.set_xlabel("time since the start [s]")
     axes.set_ylabel(label)
-    if axes.get_yscale() == "linear":
+    if axes.get_yscale() == "linear" and not signed:
         axes.set_ylim(bottom=0)
     axes.margins(x=0.01)
     plain_axis(axes, "xy")
@@ -151,13 +141,11 @@ def cdf(
     size: Size = NORMAL,
 ) -> Drawn:
     """Curves of shares by their names; a legend from `least` of them on."""
-    with drawing(words, size) as (drawn, axes):
+    with drawing(words, size, not any(curves.values()), least) as (drawn, axes):
         for name, (x, y) in in_turn(axes, curves):
             axes.plot(x, y, label=name, drawstyle=style)
         axes.set_xscale(scale)
         share_axis(axes, label, of)
-        legend_above(axes, least)
-        drawn.empty = not any(curves.values())
     return drawn
 
 
@@ -260,17 +248,17 @@ def slowest(answers: Mapping[str, Sequence[Answers]], part: str = "") -> Drawn:
     repeats the median and the range. `part`: of the replay.
     """
     held = {name: [one for one in repeats if one.response.count] for name, repeats in answers.items()}
-    bands = {name: _tail(name, repeats) if repeats else None for name, repeats in held.items()}
-    ends = [float(band.x[0]) for band in bands.values() if band]
+    tails = {name: _tail(repeats) if repeats else None for name, repeats in held.items()}
+    ends = [float(one.times[0]) for one in tails.values() if one]
     caption = (
         "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "
         f"curve begins at the share that had no answer.{range_of(answers.values())}"
     )
     name = "-".join(["slowest", *part.split()[:1]])
     title = f"Slowest answers, {part}" if part else "Slowest answers"
-    with drawing(Words(name, title, caption, "no answer was received")) as (drawn, axes):
-        for _, band in in_turn(axes, bands):
-            band.paint(axes)
+    with drawing(Words(name, title, caption, "no answer was received"), empty=not ends) as (drawn, axes):
+        for label, one in in_turn(axes, tails):
+            paint(axes, label, one)
         if ends:
             axes.set_xscale("log")
             axes.set_yscale("log")
@@ -278,8 +266,6 @@ def slowest(answers: Mapping[str, Sequence[Answers]], part: str = "") -> Drawn:
         axes.set_xlabel("slowest queries [%]")
         axes.set_ylabel("response time [ms]")
         plain_axis(axes, "xy")
-        legend_above(axes)
-        drawn.empty = not ends
     return drawn
 
 
@@ -289,10 +275,11 @@ def range_of(repeats: Iterable[Sequence[object]]) -> str:
     return " Of repeated runs: the median, and the range in a lighter shade." if several else ""
 
 
-def _tail(label: str, repeats: Sequence[Answers]) -> Band:
+def _tail(repeats: Sequence[Answers]) -> Series:
+    """Over shares of the queries, in place of times [%]."""
     fewest = min(one.asked for one in repeats)
     shares = np.unique(np.geomspace(1, fewest, SLOWEST_POINTS).astype(np.int64)) / fewest
-    return Band.of(label, shares * 100, [one.slowest(shares) for one in repeats])
+    return Series("", shares * 100, np.array([one.slowest(shares) for one in repeats]))
 
 
 def boxes(
@@ -307,7 +294,8 @@ def boxes(
     """
     places = list(dict.fromkeys(place for _, held in groups for place, _ in held))
     width = 0.8 / max(len(groups), 1)
-    with drawing(words, WIDE) as (plot, axes):
+    empty = not any(one.get("count") for _, held in groups for _, one in held)
+    with drawing(words, WIDE, empty) as (plot, axes):
         ends = []
         for number, (name, held) in enumerate(groups):
             known = [(places.index(place), one) for place, one in held if one.get("count")]
@@ -341,8 +329,6 @@ def boxes(
         axes.set_xlabel(label)
         axes.set_ylabel(value)
         plain_axis(axes, "y")
-        legend_above(axes)
-        plot.empty = not ends
     return plot
 
 

@@ -98,21 +98,26 @@ def styled() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def drawing(words: Words, size: Size = NORMAL) -> Iterator[tuple[Drawn, Axes]]:
-    """A plot to paint. One that is `empty` says `nothing`, so that a gap is not taken for a fault."""
+def drawing(
+    words: Words, size: Size = NORMAL, empty: bool = False, legend: int = 2
+) -> Iterator[tuple[Drawn, Axes]]:
+    """A plot to paint, with a legend from so many curves on. One that is `empty` says `nothing`, so that a
+    gap is not taken for a fault.
+    """
     with styled():
-        drawn = Drawn(**vars(words), figure=Figure(figsize=size))
+        drawn = Drawn(**vars(words), figure=Figure(figsize=size), empty=empty)
         axes = drawn.figure.add_subplot()
         yield drawn, axes
         if drawn.empty:
             _say(axes, words.nothing)
         else:
+            legend_above(axes, legend)
             _mark_curves(axes)
 
 
 def bars(words: Words, counts: Mapping[str, int], total: int, label: str) -> Drawn:
     """A bar for each count with its share of `total`, the first on top."""
-    with drawing(words) as (drawn, axes):
+    with drawing(words, empty=not counts) as (drawn, axes):
         names = list(counts)[::-1]
         held = axes.barh(names, [counts[name] for name in names], height=0.6)
         labels = [f"{counts[name]:,} ({counts[name] / max(total, 1):.2%})" for name in names]
@@ -122,7 +127,6 @@ def bars(words: Words, counts: Mapping[str, int], total: int, label: str) -> Dra
         axes.grid(visible=False, axis="y")
         plain_axis(axes, "x")
         whole_axis(axes.xaxis)
-        drawn.empty = not counts
     return drawn
 
 

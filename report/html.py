@@ -22,6 +22,7 @@ from report.tables import micro, number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
 END_COLORS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
+SPREAD_NAMES = [name.replace("p999", "p99.9") for name in SPREAD]
 MAX_CELL = 300
 _MOST_COLUMNS = 9
 UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
@@ -43,8 +44,8 @@ def environment() -> jinja2.Environment:
     of_summaries = (rows_of, skip_reasons, spoiled, spread_row)
     of_comparisons = (tables.share_rows, tables.referral_rows, tables.class_rows)
     made.globals |= {one.__name__: one for one in (*of_summaries, *of_comparisons)}
-    made.globals |= {"ends": tuple(zip(ENDS, END_COLORS, strict=True)), "absolute_names": [*ABSOLUTE_NAMES.values()]}
-    made.globals["spread_names"] = [name.replace("p999", "p99.9") for name in SPREAD]
+    made.globals |= {"ends": tuple(zip(ENDS, END_COLORS, strict=True)), "spread_names": SPREAD_NAMES}
+    made.globals["absolute_names"] = [*ABSOLUTE_NAMES.values()]
     made.filters |= {one.__name__: one for one in (number, micro, percent, tenths)}
     made.filters["letter"] = lambda at: chr(ord("A") + at % 26)
     return made

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from report import curves, events, server
-from report.curves import LEVEL, MEGA, RATE, TIME_LABEL, Answers, bin_size, line, time_axis
-from report.distribution import Slices
-from report.figures import NORMAL, WIDE, Drawn, Size, Words, bars, drawing, legend_above, plain_axis
+from report.curves import LEVEL, MEGA, RATE, Answers, bin_size, mark, over_time, paint, per_second, time_axis
+from report.figures import WIDE, Drawn, Words, bars, drawing
 from report.run import Json, Run
 from report.server import Series
 from report.tally import FEWEST_ANSWERS, Measured, Tally, by_round_trip
@@ -48,39 +46,27 @@ def _rate(measured: Measured) -> Drawn:
     caption = f"Queries due by the trace, queries sent and answers received, in bins of {size:g} s."
     caption += _of_faults(measured.run)
     words = Words("rate", "Rate of trace and replay", caption, "no query reached a querier")
-    with drawing(words, WIDE) as (drawn, axes):
-        line(axes, curves.per_second(tally.due, size, span), "trace", linewidth=4, alpha=0.35)
-        line(axes, curves.per_second(tally.sends, size, span), "replay, sent", linewidth=1.2)
-        line(axes, curves.per_second(tally.answers, size, span), "answers", **_DASHED)
+    with drawing(words, WIDE, not tally.records) as (drawn, axes):
+        paint(axes, "trace", per_second(tally.due, size, span), linewidth=4, alpha=0.35)
+        paint(axes, "replay, sent", per_second(tally.sends, size, span), linewidth=1.2)
+        paint(axes, "answers", per_second(tally.answers, size, span), **_DASHED)
         time_axis(axes, "rate [1/s]")
-        legend_above(axes)
         _mark_faults(axes, measured.run)
-        drawn.empty = not tally.records
     return drawn
 
 
 def _error_over_time(tally: Tally) -> Drawn:
     caption = "Timing error in each bin of the schedule: where the replay fell behind, and for how long."
     words = Words("timing-time", "Timing error over time", caption, "no query was sent after the warm-up")
-    with drawing(words) as (drawn, axes):
-        x, bands = bands_of(tally.error_slices, tally.span_ns)
+    with drawing(words, empty=not tally.error_slices) as (drawn, axes):
+        size_ns = int(bin_size(tally.span_ns) * 1e9)
+        numbers, found = tally.error_slices.bands(size_ns, (10, 250, 500, 750, 990))
+        x, bands = (numbers + 0.5) * size_ns / 1e9, found / 1000
         axes.fill_between(x, bands[0], bands[4], alpha=0.18, linewidth=0, label="1 % to 99 %")
         axes.fill_between(x, bands[1], bands[3], alpha=0.35, linewidth=0, label="25 % to 75 %", color="C0")
         axes.plot(x, bands[2], label="median", color="C1", linewidth=1.2)
-        axes.set_xlabel(TIME_LABEL)
-        axes.set_ylabel("timing error [µs]")
-        axes.margins(x=0.01)
-        plain_axis(axes, "xy")
-        legend_above(axes)
-        drawn.empty = not tally.error_slices
+        time_axis(axes, "timing error [µs]", signed=True)
     return drawn
-
-
-def bands_of(slices: Slices, span_ns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Middles of the bins [s] and the percentiles 1, 25, 50, 75, 99 [µs] in each; empty bins are left out."""
-    size_ns = int(bin_size(span_ns) * 1e9)
-    numbers, bands = slices.bands(size_ns, (10, 250, 500, 750, 990))
-    return np.asarray((numbers + 0.5) * size_ns / 1e9), bands / 1000
 
 
 def _latencies(tally: Tally) -> list[Drawn]:
@@ -118,12 +104,11 @@ def _response_over_time(measured: Measured, summary: Json) -> list[Drawn]:
         for one in summary["stalls"]["spans"]:
             axes.axvspan(one["at_s"], one["at_s"] + one["seconds"], color="#888888", alpha=0.25, linewidth=0)
         for event in events.of_servers(measured.run):
-            _mark(axes, event.at_s)
+            mark(axes, event.at_s)
         _mark_faults(axes, measured.run)
         axes.set_yscale("log")
         time_axis(axes, "response time [ms]")
         axes.set_xlim(0, max(tally.span_ns, 1) / 1e9)
-        legend_above(axes)
     return [drawn]
 
 
@@ -151,13 +136,12 @@ def _unanswered(measured: Measured) -> Drawn:
     caption = f"Share of the queries due in each bin of {size:g} s that had no answer, for whatever reason."
     caption += _of_faults(measured.run)
     words = Words("unanswered", "Queries without an answer", caption, "every query was answered")
-    with drawing(words) as (drawn, axes):
+    with drawing(words, empty=not tally.unanswered.end_ns) as (drawn, axes):
         count = max(1, -(-tally.asked.end_ns // int(size * 1e9)))
         shares = tally.unanswered_share(int(size * 1e9), count) * 100
         axes.stairs(shares, np.arange(count + 1) * size, baseline=None, label="queries")
         time_axis(axes, "without an answer [%]")
         _mark_faults(axes, measured.run)
-        drawn.empty = not tally.unanswered.end_ns
     return drawn
 
 
@@ -170,10 +154,6 @@ def _of_faults(run: Run) -> str:
     return " Red: a fault that the experiment asked for." if events.of_faults(run) else ""
 
 
-def _mark(axes: Axes, at_s: float) -> None:
-    axes.axvline(at_s, color="#888888", linestyle=":", linewidth=1)
-
-
 def _server_cpu(measured: Measured) -> Drawn:
     series = server.process_series(measured.run, "cpu_s")
     held = {one.name: server.rate_of(one).scaled(100) for one in series}
@@ -182,14 +162,14 @@ def _server_cpu(measured: Measured) -> Drawn:
     caption = "CPU time a second of each process tree of the server, and of the host it runs on."
     words = Words("server-cpu", "CPU of the server", caption, "the server was not sampled")
     styles = {"whole host": {**_DASHED, "color": "#888888"}}
-    return _sampled(words, "CPU [% of one core]", held, RATE, styles=styles)
+    return over_time(words, "CPU [% of one core]", held, RATE, styles=styles)
 
 
 def _server_memory(measured: Measured) -> Drawn:
     held = {one.name: one.scaled(1 / MEGA) for one in server.memory_series(measured.run)}
     caption = "Memory of each process tree of the server (shared pages counted once)."
     words = Words("server-memory", "Memory of the server", caption, "the server was not sampled")
-    return _sampled(words, "memory [MB]", held, LEVEL)
+    return over_time(words, "memory [MB]", held, LEVEL)
 
 
 def _kernel_memory(measured: Measured) -> list[Drawn]:
@@ -198,7 +178,7 @@ def _kernel_memory(measured: Measured) -> list[Drawn]:
     held = {title: server.host_series(measured.run, name).scaled(1 / MEGA) for name, title in names.items()}
     caption = "Socket buffers and kernel objects of the server's whole machine."
     words = Words("kernel-memory", "Memory of the kernel", caption, "")
-    return [_sampled(words, "memory [MB]", shown, LEVEL)] if (shown := _not_zero(held)) else []
+    return [over_time(words, "memory [MB]", shown, LEVEL)] if (shown := _not_zero(held)) else []
 
 
 def _connections(measured: Measured) -> list[Drawn]:
@@ -223,7 +203,9 @@ def _connections(measured: Measured) -> list[Drawn]:
     )
     words, styles = Words("connections", "TCP connections", caption, ""), dict.fromkeys(clients, _DASHED)
     end_s = measured.tally.sends.end_ns / 1e9
-    return [_sampled(words, "connections", held, LEVEL, WIDE, end_s, styles)] if held else []
+    if not held:
+        return []
+    return [over_time(words, "connections", held, LEVEL, WIDE, counts=True, styles=styles, end_s=end_s)]
 
 
 def _server_counts(measured: Measured) -> list[Drawn]:
@@ -238,14 +220,11 @@ def _server_counts(measured: Measured) -> list[Drawn]:
     }
     caption = "Each second, by the server's own counters, beside the queries that the replay sent."
     words = Words("server-counts", "The server's counts", caption, "no query was sent")
-    with drawing(words, WIDE) as (drawn, axes):
-        span = tally.span_ns
-        line(axes, curves.per_second(tally.sends, 1, span), "replay, sent", linewidth=4, alpha=0.35)
+    with drawing(words, WIDE, not tally.records) as (drawn, axes):
+        paint(axes, "replay, sent", per_second(tally.sends, 1, tally.span_ns), linewidth=4, alpha=0.35)
         for name, one in _not_zero(counts).items():
-            line(axes, one, name, linewidth=1.2, drawstyle=RATE)
+            paint(axes, name, one, linewidth=1.2, drawstyle=RATE)
         time_axis(axes, "rate [1/s]")
-        legend_above(axes)
-        drawn.empty = not tally.records
     return [drawn]
 
 
@@ -264,29 +243,8 @@ def _resolvers(run: Run) -> list[Drawn]:
     }
     caption = "Each second, by the resolver's own counters; what it asked upstream, from its packets."
     words = Words("resolver", "Resolver", caption, "")
-    return [_sampled(words, "rate [1/s]", held, RATE, WIDE)] if (held := _not_zero(found)) else []
+    return [over_time(words, "rate [1/s]", held, RATE, WIDE)] if (held := _not_zero(found)) else []
 
 
 def _not_zero(held: Mapping[str, Series]) -> dict[str, Series]:
     return {name: one for name, one in held.items() if one.values.any()}
-
-
-def _sampled(
-    words: Words,
-    label: str,
-    held: Mapping[str, Series],
-    drawstyle: str,
-    size: Size = NORMAL,
-    end_s: float | None = None,
-    styles: Mapping[str, Mapping[str, object]] | None = None,
-) -> Drawn:
-    """Series over time, some with styles of their own; `end_s`: of counts, when the last query was sent."""
-    with drawing(words, size) as (drawn, axes):
-        for name, one in held.items():
-            line(axes, one, name, drawstyle=drawstyle, **(styles or {}).get(name, {}))
-        if end_s is not None:
-            _mark(axes, end_s)
-        time_axis(axes, label, counts=end_s is not None)
-        legend_above(axes, 2 if end_s is None else 1)
-        drawn.empty = not any(len(one.times) for one in held.values())
-    return drawn

@@ -12,39 +12,42 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter
 
 from report import curves, server
-from report.curves import LEVEL, MEGA, RATE, Answers, Band
+from report.curves import LEVEL, MEGA, RATE, Answers, over_time
 from report.distribution import Distribution
-from report.figures import Drawn, Words, drawing, legend_above, plain, plain_axis, whole_axis
+from report.figures import Drawn, Words, drawing, plain, plain_axis, whole_axis
 from report.server import Floats, Series
 from report.tally import Measured, Tally
 
 _P99 = "The 99th percentile of response time, from when a query was due by the trace, in bins of {}."
 _UNANSWERED = "Share of the queries due in each bin of {} that had no answer."
+_CONNECTIONS = "connections"
+_SAMPLED = (  # name, title and axis, and for how long a value holds
+    ("cpu", "CPU of the server", "CPU [% of one core]", RATE),
+    ("memory", "Memory of the server", "memory [MB]", LEVEL),
+    ("tcp-established", "Established connections at the server", _CONNECTIONS, LEVEL),
+    ("tcp-time-wait", "Connections in TIME-WAIT at the server", _CONNECTIONS, LEVEL),
+)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What plots of several runs need of one. CPU in % of one core, memory in MB; of the server."""
+    """What plots of several runs need of one; `samples` of the server by their plots' names."""
 
     tally: Tally
     cold_s: float  # of Run
-    cpu: Series
-    memory: Series
-    established: Series
-    time_wait: Series
+    samples: Mapping[str, Series]
 
     @classmethod
     def of(cls, measured: Measured) -> Seen:
         run = measured.run
         used = server.summed(server.process_series(run, "cpu_s"))
-        return cls(
-            tally=measured.tally,
-            cold_s=run.cold_s,
-            cpu=server.rate_of(used).scaled(100),
-            memory=server.summed(server.memory_series(run)).scaled(1 / MEGA),
-            established=server.host_series(run, "tcp_established"),
-            time_wait=server.host_series(run, "tcp_time_wait"),
-        )
+        samples = {
+            "cpu": server.rate_of(used).scaled(100),
+            "memory": server.summed(server.memory_series(run)).scaled(1 / MEGA),
+            "tcp-established": server.host_series(run, "tcp_established"),
+            "tcp-time-wait": server.host_series(run, "tcp_time_wait"),
+        }
+        return cls(measured.tally, run.cold_s, samples)
 
 
 Variants = Mapping[str, Sequence[Seen]]  # by their labels the clean runs of each, at least one
@@ -56,10 +59,6 @@ def side_by_side(variants: Variants) -> list[Drawn]:
     """
     tallies = {name: [one.tally for one in repeats] for name, repeats in variants.items()}
     answers = {name: [Answers.of(one) for one in repeats] for name, repeats in tallies.items()}
-    samples = {
-        key: {name: [getattr(one, key) for one in repeats] for name, repeats in variants.items()}
-        for key in ("cpu", "memory", "established", "time_wait")
-    }
     drawn = [
         curves.latency_cdf({name: Answers.of(*repeats) for name, repeats in tallies.items()}),
         curves.slowest(answers),
@@ -80,10 +79,7 @@ def side_by_side(variants: Variants) -> list[Drawn]:
             lambda one: one.unanswered.end_ns,
             lambda one, size_ns, bins: one.unanswered_share(size_ns, bins) * 100,
         ),
-        _sampled("cpu", "CPU of the server", "CPU [% of one core]", samples["cpu"], RATE),
-        _sampled("memory", "Memory of the server", "memory [MB]", samples["memory"], LEVEL),
-        *_connections("tcp-established", "Established connections", samples["established"]),
-        *_connections("tcp-time-wait", "Connections in TIME-WAIT", samples["time_wait"]),
+        *(_sampled(variants, *one) for one in _SAMPLED),
         _binned(
             tallies,
             Words("rates", "Rate of the replays", "Queries sent, in bins of {}.", ""),
@@ -112,34 +108,24 @@ def _cold(variants: Variants) -> list[Drawn]:
     return [curves.slowest(answers, part) for part, answers in parts.items()]
 
 
-def _connections(name: str, title: str, samples: Mapping[str, Sequence[Series]]) -> list[Drawn]:
-    """Where any run had one."""
-    if not any(one.values.any() for repeats in samples.values() for one in repeats):
-        return []
-    return [_sampled(name, f"{title} at the server", "connections", samples, LEVEL, counts=True)]
-
-
-def _sampled(
-    name: str,
-    title: str,
-    label: str,
-    samples: Mapping[str, Sequence[Series]],
-    style: str,
-    counts: bool = False,
-) -> Drawn:
-    held = {variant: [one for one in repeats if len(one.times)] for variant, repeats in samples.items()}
-    bands = {name: _in_step(name, repeats, style) if repeats else None for name, repeats in held.items()}
+def _sampled(variants: Variants, name: str, title: str, label: str, style: str) -> Drawn:
+    """Of connections empty where no run had one."""
+    found = {variant: [one.samples[name] for one in repeats] for variant, repeats in variants.items()}
+    held = {variant: [one for one in repeats if len(one.times)] for variant, repeats in found.items()}
+    counts = label == _CONNECTIONS
+    shown = not counts or any(one.values.any() for repeats in held.values() for one in repeats)
+    bands = {key: _in_step(repeats, style) if shown and repeats else None for key, repeats in held.items()}
     caption = f"Sampled at the server's host.{curves.range_of(held.values())}"
-    return _painted(Words(name, title, caption, ""), label, bands, style, counts)
+    return over_time(Words(name, title, caption), label, bands, style, counts=counts)
 
 
-def _in_step(label: str, repeats: Sequence[Series], style: str) -> Band:
+def _in_step(repeats: Sequence[Series], style: str) -> Series:
     """At the times of the first one's samples, as far as all have some."""
     begin, end = (choose(one.times[at] for one in repeats) for choose, at in ((max, 0), (min, -1)))
     grid = repeats[0].times[(repeats[0].times >= begin) & (repeats[0].times <= end)]
     side, back = ("right", 1) if style == LEVEL else ("left", 0)
     places = [np.searchsorted(one.times, grid, side=side) - back for one in repeats]  # type: ignore[call-overload]
-    return Band.of(label, grid, [one.values[at] for one, at in zip(repeats, places, strict=True)])
+    return Series("", grid, np.array([one.values[at] for one, at in zip(repeats, places, strict=True)]))
 
 
 def _p99(one: Tally, size_ns: int, bins: int) -> Floats:
@@ -161,32 +147,14 @@ def _binned(
     that has something to show. The caption has a place for the bins' size.
     """
     size = curves.bin_size(max((one.span_ns for repeats in tallies.values() for one in repeats), default=0))
-    bands: dict[str, Band | None] = dict.fromkeys(tallies)
+    bands: dict[str, Series | None] = dict.fromkeys(tallies)
     for variant, repeats in tallies.items():
         if any(map(shown, repeats)):
             count = max(1, int(min(one.span_ns for one in repeats) / 1e9 / size))
-            found = [values(one, int(size * 1e9), count) for one in repeats]
-            bands[variant] = Band.of(variant, (np.arange(count) + 0.5) * size, found)
+            found = np.array([values(one, int(size * 1e9), count) for one in repeats])
+            bands[variant] = Series("", (np.arange(count) + 0.5) * size, found)
     caption = words.caption.format(f"{size:g} s") + curves.range_of(tallies.values())
-    return _painted(replace(words, caption=caption), label, bands, log=log)
-
-
-def _painted(
-    words: Words,
-    label: str,
-    bands: Mapping[str, Band | None],
-    style: str = "default",
-    counts: bool = False,
-    log: bool = False,
-) -> Drawn:
-    with drawing(words) as (drawn, axes):
-        for _, band in curves.in_turn(axes, bands):
-            band.paint(axes, style)
-        axes.set_yscale("log" if log else "linear")
-        curves.time_axis(axes, label, counts)
-        legend_above(axes)
-        drawn.empty = not any(bands.values())
-    return drawn
+    return over_time(replace(words, caption=caption), label, bands, log=log)
 
 
 # --- swept keys -------------------------------------------------------------------------------------------
@@ -209,7 +177,7 @@ def over_key(
     places = [place for _, line in axis.lines for place, _ in line]
     held = [one for part in values for one in part]
     caption = "Each clean run is a dot; lines join the medians."
-    with drawing(Words(name, title, caption, "no run was clean")) as (plot, axes):
+    with drawing(Words(name, title, caption, "no run was clean"), empty=not held) as (plot, axes):
         for label, line in axis.lines:
             known = [(place, float(np.median(values[at]))) for place, at in line if values[at]]
             (drawn,) = axes.plot(*zip(*known, strict=True), label=label) if known else axes.plot([], [])
@@ -230,8 +198,6 @@ def over_key(
         axes.set_ylabel(title)
         plain_axis(axes, "x")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
-        legend_above(axes)
-        plot.empty = not held
     return plot
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, StepPatch
 
 from report import curves, figures, plots, series, several_plots
-from report.curves import Answers, Band
+from report.curves import Answers
 from report.figures import Drawn
 from report.run import Run
+from report.server import Series
 from report.several_plots import Seen
 from report.summary import summarize
 from report.tally import Measured, by_round_trip, measure
@@ -301,9 +303,11 @@ def test_of_many_variants_the_first_and_the_last_have_curves() -> None:
 
 
 def test_a_band_has_no_value_where_a_repeat_has_none() -> None:
-    band = Band.of("", np.array([1.0, 2.0]), [np.array([1.0, np.nan]), np.array([3.0, 4.0])])
-    assert (band.middle[0], band.low[0], band.high[0]) == (2, 1, 3)
-    assert np.isnan([band.middle[1], band.low[1], band.high[1]]).all()
+    axes = Figure().add_subplot()
+    curves.paint(axes, "", Series("", np.array([1.0, 2.0]), np.array([[1.0, np.nan], [3.0, 4.0]])))
+    middle, (band,) = np.asarray(axes.lines[0].get_ydata()), axes.collections
+    assert middle[0] == 2 and np.isnan(middle[1])
+    assert set(np.asarray(band.get_paths()[0].vertices)[:, 1].tolist()) == {1, 3}
     assert curves.range_of([[1], [2]]) == ""
 
 
