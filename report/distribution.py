@@ -44,9 +44,9 @@ SPREAD = {
 ABSOLUTE = {"abs_p50": 500, "abs_p99": 990, "abs_p999": 999}
 
 
-def rank(count: int, permille: int) -> int:
+def rank(count: int | Values, permille: int | Values) -> Values:
     """Index into the ascending samples; 0 for the minimum, count - 1 for the maximum."""
-    return max(0, -(-count * permille // 1000) - 1)
+    return np.asarray(np.maximum(0, -(-count * permille // 1000) - 1))
 
 
 def bins_of(values: Values, bits: int) -> Values:
@@ -135,7 +135,7 @@ class Distribution:
         if not self.count:
             return dict.fromkeys(names)
         values, so_far = self.ascending()
-        ranks = [rank(self.count, permille) for permille in names.values()]
+        ranks = rank(self.count, np.array([*names.values()]))
         found = values[np.searchsorted(so_far, ranks, side="right")].tolist()
         ends = {0: self._ends[0], 1000: self._ends[1]}
         return {
@@ -231,12 +231,10 @@ class Slices:
             return np.zeros(0, np.int64), np.zeros((len(permille), 0), np.int64)
         keys, counts = self._periods(size_ns, begin_ns)
         numbers, starts = np.unique(keys // (2 * self._BINS), return_index=True)
-        values = middles(keys % (2 * self._BINS) - self._BINS, COARSE)
-        rows = [
-            _ranked(part, held, permille)
-            for part, held in zip(np.split(values, starts[1:]), np.split(counts, starts[1:]), strict=True)
-        ]
-        return numbers, np.array(rows, np.int64).reshape(len(numbers), len(permille)).T
+        values, so_far = middles(keys % (2 * self._BINS) - self._BINS, COARSE), np.cumsum(counts)
+        sums = np.add.reduceat(counts, starts) if len(starts) else starts
+        ranks = so_far[starts] - counts[starts] + rank(sums, np.array(permille)[:, np.newaxis])
+        return numbers, values[np.searchsorted(so_far, ranks, side="right")]
 
     def within(self, begin_ns: int, end_ns: int) -> Distribution:
         """Of the slices that begin in a time."""
@@ -255,9 +253,3 @@ class Slices:
             kept = period >= 0
             found.append(summed((period[kept] * (2 * self._BINS) + bins[kept], counts[kept])))
         return summed(*found)
-
-
-def _ranked(values: Values, counts: NDArray[np.int64], permille: tuple[int, ...]) -> Values:
-    so_far = np.cumsum(counts)
-    ranks = [rank(int(so_far[-1]), one) for one in permille]
-    return values[np.searchsorted(so_far, ranks, side="right")]

@@ -10,7 +10,7 @@ from report import distribution, rqfile
 from report.distribution import COARSE, FINE, Distribution, Slices, Values, bins_of, middles
 from report.run import Run
 from report.tally import Means, Rate, measure
-from report.tests.writers import Query, rq_bytes, write_run
+from report.tests.writers import MANIFEST, Query, rq_bytes, summarized, write_run
 from report.tests.writers import records as rows_of
 
 SECOND = 1_000_000_000
@@ -78,6 +78,12 @@ def test_slices_are_distributions_of_their_time(monkeypatch: pytest.MonkeyPatch)
         for band, percent in zip(bands, (1, 50, 99), strict=True):
             true = np.percentile(held, percent, method="inverted_cdf")
             assert band[at] == pytest.approx(true, rel=2.0 ** -(COARSE + 1))
+
+
+def test_a_run_without_an_answer_after_its_warm_up_has_a_summary(tmp_path: Path) -> None:
+    asked = [Query(at, at * SECOND // 10, at * SECOND // 10, status=1 if at < 5 else 2) for at in range(60)]
+    summary = summarized(write_run(tmp_path / "run", asked, manifest={**MANIFEST, "warmup_s": 1.0}))
+    assert summary["queries"]["answered"] == 5 and "response_p99" not in summary["steady"]
 
 
 @pytest.mark.parametrize("exact", [1_000, 10_000])
