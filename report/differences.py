@@ -5,7 +5,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import dns.exception
 import dns.message
@@ -17,17 +16,7 @@ from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, f
 from report.errors import ReportError
 from report.rafile import Answer, AnswerSet, Places, windows
 from report.run import Json
-from report.tables import (
-    WIDTH,
-    class_rows,
-    cut,
-    example_text,
-    number,
-    percent,
-    referral_rows,
-    share_rows,
-    table,
-)
+from report.tables import WIDTH, cut, example_text, number, percent, share_rows, table
 from report.verdicts import MAX_LISTED, Pair, Seen, asked, describe, findings
 from report.wire import FLAGS, parse
 
@@ -77,12 +66,7 @@ def _asked(query: bytes) -> str:
 # --- three sides and more ---------------------------------------------------------------------------------
 
 
-class Lone(NamedTuple):
-    """An answer that differs from those of all other sides, which are alike."""
-
-    finding: Finding
-    own: Answer
-    others: Answer
+Lone = tuple[Finding, Pair]  # an answer that differs from those of all other sides, and one of these
 
 
 @dataclass
@@ -113,7 +97,7 @@ class Alone:
                         "answer": describe(parse(own.reply)),
                         "others": describe(parse(others.reply)),
                     }
-                    for finding, own, others in listed
+                    for finding, (own, others) in listed
                 ],
             }
             for name, classes, listed in zip(names, self.classes, self.listed, strict=True)
@@ -167,7 +151,7 @@ def alone(
             found.classes[side][finding.kind] += 1
             if len(found.listed[side]) < MAX_LISTED:
                 both = _answers(places, at)
-                found.listed[side].append(Lone(finding, both[side], both[0 if side else 1]))
+                found.listed[side].append((finding, (both[side], both[0 if side else 1])))
         done += sum(map(len, held))
         told(done, of)
     return found
@@ -264,11 +248,11 @@ def _sums(result: Json) -> str:
 def _against_first(results: Sequence[Json], alike: Json) -> str:
     """A row for each side; the first is what the others are compared with."""
     shares = [
-        [number(one["compared"]), *(percent(one[key]["share"]) for key in ("equal_bytes", "rcode_equal"))]
+        [one["compared"], *(percent(one[key]["share"]) for key in ("equal_bytes", "rcode_equal"))]
         for one in results
     ]
     rows = [
-        [letter, side["name"], number(side["queries"]), *share]
+        [letter, side["name"], side["queries"], *share]
         for letter, side, share in zip(LETTERS, alike["alone"], [["", "", ""], *shares], strict=False)
     ]
     heading = ["", "", "alone", "compared with A", "equal bytes", "rcode equal"]
@@ -293,7 +277,7 @@ def _loneliest(alike: Json) -> list[str]:
     ]
     counts.sort(key=lambda one: -one[0])
     rows = [
-        [letter, kind, number(count), next((example_text(one) for one in listed if one["class"] == kind), "")]
+        [letter, kind, count, next((example_text(one) for one in listed if one["class"] == kind), "")]
         for count, letter, kind, listed in counts[:_MOST_ALONE]
     ]
     heading = ["alone", "class of difference", "queries", "for example"]
@@ -317,11 +301,7 @@ def again_text(again: Json, lines: int | None = None) -> str:
     rows = sorted(again["classes"], key=lambda row: -row["asked"])
     examples = {(one["class"], bool(one["now"])): one for one in reversed(again["listed"])}
     told = [
-        [
-            row["class"],
-            *(number(row[key]) for key in ("asked", "differ", "agree")),
-            _example(examples, row["class"]),
-        ]
+        [row["class"], row["asked"], row["differ"], row["agree"], _example(examples, row["class"])]
         for row in rows[: lines and max(1, lines - 1)]
     ]
     heading = ["class of difference", "asked again", "differ again", "agree now", "for example"]
@@ -342,27 +322,23 @@ def _example(examples: dict[tuple[str, bool], Json], kind: str) -> str:
     return example_text(found) if found else ""
 
 
-def _classes(results: Sequence[Json], most: int) -> list[list[str]]:
+def _classes(results: Sequence[Json], most: int) -> list[list[object]]:
     """Unexplained ones first, then the largest; at most so many rows, if that is more than one."""
     held = [{row["class"]: row for row in one["classes"]} for one in results]
     sums = {kind: sum(one[kind]["first"] for one in held if kind in one) for kind in CLASSES}
     kinds = [kind for kind in CLASSES if any(kind in one for one in held)]
     kinds.sort(key=lambda kind: (kind != UNEXPLAINED, -sums[kind]))
     shown = len(kinds) if len(kinds) <= most else max(1, most - 1)
-    told = []
+    told: list[list[object]] = []
     for kind in kinds[:shown]:
-        rows = [one.get(kind) for one in held]
-        example = next(example_text(row["example"]) for row in rows if row)
-        counts = (
-            [rows[0]["pairs"], rows[0]["first"]]
-            if len(rows) == 1 and rows[0]
-            else [row["first"] if row else 0 for row in rows]
-        )
-        told.append([kind, *map(number, counts), example])
+        rows = [one[kind] for one in held if kind in one]
+        pairs = [row["pairs"] for row in rows] if len(held) == 1 else []
+        counts = [one[kind]["first"] if kind in one else 0 for one in held]
+        told.append([kind, *pairs, *counts, example_text(rows[0]["example"])])
     if shown < len(kinds):
         left = [sum(one[kind]["first"] for kind in kinds[shown:] if kind in one) for one in held]
-        pairs = [""] * (len(told[0]) - 2 - len(left))
-        told.append([f"{len(kinds) - shown} further classes", *pairs, *map(number, left), ""])
+        blank = [""] if len(held) == 1 else []
+        told.append([f"{len(kinds) - shown} further classes", *blank, *left, ""])
     return told
 
 
@@ -398,19 +374,19 @@ class Page:
         rows.sort(key=lambda row: (CLASSES.index(row["class"]), row["seq"]))
         lonely = [
             {
-                **_row_of(f"{letter} alone", (lone.own, lone.others), (name, "all others")),
+                **_row_of(f"{letter} alone", pair, (name, "all others")),
                 "again": "",
-                "why": ": ".join(filter(None, (lone.finding.kind, lone.finding.detail))),
+                "why": ": ".join(filter(None, (finding.kind, finding.detail))),
             }
             for letter, name, listed in zip(LETTERS, self.names, found.listed if found else (), strict=False)
-            for lone in listed[:_ON_PAGE]
+            for finding, pair in listed[:_ON_PAGE]
         ]
         alike = found.as_json(self.names) if found else None
         return html.page(
             "answers",
             names=self.names,
             problems=_problems(results),
-            shares=[(share_rows(one), referral_rows(one), class_rows(one)) for one in results],
+            results=results,
             alike=alike,
             alone=[
                 [
@@ -422,7 +398,6 @@ class Page:
             ],
             lonely=lonely,
             rows=rows,
-            classes=list(dict.fromkeys(row["class"] for row in (*lonely, *rows))),
             most=_ON_PAGE,
         )
 

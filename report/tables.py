@@ -12,16 +12,14 @@ _MOST_NAMED = 40  # characters of a line of a cell in the first column
 _LEAST = 16  # elsewhere, where there is little room
 
 
-def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1})) -> str:
-    """Columns two blanks apart; those numbered in `right` are aligned to the right."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(widths[at]) if at in right else cell.ljust(widths[at]) for at, cell in enumerate(row)
-        ]
-        lines.append("  ".join(cells).rstrip())
+def table(rows: Sequence[Sequence[object]], right: frozenset[int] = frozenset({1})) -> str:
+    """Columns two blanks apart; those numbered in `right` are aligned to the right. Cells are as `number` has
+    them.
+    """
+    texts = [[printable(number(cell)) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in itertools.zip_longest(*texts, fillvalue="")]
+    forms = [f"{'>' if at in right else '<'}{width}" for at, width in enumerate(widths)]
+    lines = ("  ".join(map(format, row, forms)).rstrip() for row in texts)
     return "\n".join(lines)
 
 
@@ -58,7 +56,7 @@ def _parts(rows: list[list[str]], right: frozenset[int]) -> Iterator[str]:
         begin = end
 
 
-def cut(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+def cut(rows: Sequence[Sequence[object]], right: frozenset[int] = frozenset()) -> str:
     """A table whose lines end at 100 columns, for one with examples last."""
     lines = table(rows, right).splitlines()
     return "\n".join(one if len(one) <= WIDTH else f"{one[: WIDTH - 1]}…" for one in lines)
@@ -99,15 +97,10 @@ def micro(value: float | None) -> str:
 
 def comparison_text(result: Json) -> str:
     """What `reprise compare` prints of a comparison."""
-    head = [
-        ["before", result["before"]["name"]],
-        ["after", result["after"]["name"]],
-        ["pairs", number(result["pairs"])],
-        ["compared", f"{number(result['compared'])} with an answer on both sides"],
-    ]
+    head = [[side, result[side]["name"]] for side in ("before", "after")]
+    head += [["pairs", result["pairs"]], ["compared", f"{result['compared']:,} with an answer on both sides"]]
     for side in ("before", "after"):
-        if result[f"only_{side}"]:
-            head.append([f"only {side}", number(result[f"only_{side}"])])
+        head += [[f"only {side}", count]] if (count := result[f"only_{side}"]) else []
         head += [["problem", problem] for problem in result[side]["problems"]]
     numbers = frozenset({1, 2})
     parts = [table(head, frozenset()), table(share_rows(result), numbers), table(referral_rows(result))]
@@ -117,7 +110,7 @@ def comparison_text(result: Json) -> str:
     return "\n\n".join(parts)
 
 
-def share_rows(result: Json) -> list[list[str]]:
+def share_rows(result: Json) -> list[list[object]]:
     """What is equal: name, count, share."""
     shares = [
         ("equal bytes (but id)", result["equal_bytes"]),
@@ -127,24 +120,22 @@ def share_rows(result: Json) -> list[list[str]]:
         ("signatures equal", result["signatures_equal"]),
         ("TTLs equal", result["ttls_equal"]),
     ]
-    return [[name, number(share["count"]), percent(share["share"])] for name, share in shares]
+    return [[name, share["count"], percent(share["share"])] for name, share in shares]
 
 
-def class_rows(result: Json) -> list[list[str]]:
+def class_rows(result: Json) -> list[list[object]]:
     """Class, pairs that have it, pairs counted once, an example."""
-    return [
-        [row["class"], number(row["pairs"]), number(row["first"]), example_text(row["example"])]
-        for row in result["classes"]
-    ]
+    rows = result["classes"]
+    return [[row["class"], row["pairs"], row["first"], example_text(row["example"])] for row in rows]
 
 
-def referral_rows(result: Json) -> list[list[str]]:
+def referral_rows(result: Json) -> list[list[object]]:
     """Referrals, with the one line that a faithful replay must show in full."""
     held = result["referrals"]
     rows = [
-        ["referrals recorded", number(held["recorded"]), ""],
-        ["  compared: whole on both sides", number(held["compared"]), ""],
-        ["  same NS set", number(held["same_ns_set"]), percent(held["same_ns_set_share"])],
+        ["referrals recorded", held["recorded"], ""],
+        ["  compared: whole on both sides", held["compared"], ""],
+        ["  same NS set", held["same_ns_set"], percent(held["same_ns_set_share"])],
     ]
     if held["unchanged_delegation"] is None:
         return [*rows, ["  (no zone: unchanged delegations are not known)", "", ""]]
@@ -152,12 +143,12 @@ def referral_rows(result: Json) -> list[list[str]]:
     changed, served = held["changed_delegation"], held["changed_answered_as_served"]
     return [
         *rows,
-        ["  delegation unchanged since", number(unchanged), ""],
-        ["    same NS set", number(same), percent(same / unchanged if unchanged else None)],
-        ["  delegation changed", number(changed), f"{held['changed_owners']} owners"],
-        ["    answered as the zone says", number(served), percent(served / changed if changed else None)],
-        ["  not a delegation of the zone", number(held["not_a_delegation_of_the_zone"]), ""],
-        ["  truncated on a side", number(held["truncated"]), ""],
+        ["  delegation unchanged since", unchanged, ""],
+        ["    same NS set", same, percent(same / unchanged if unchanged else None)],
+        ["  delegation changed", changed, f"{held['changed_owners']} owners"],
+        ["    answered as the zone says", served, percent(served / changed if changed else None)],
+        ["  not a delegation of the zone", held["not_a_delegation_of_the_zone"], ""],
+        ["  truncated on a side", held["truncated"], ""],
     ]
 
 
