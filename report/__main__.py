@@ -184,7 +184,7 @@ def _check(arguments: argparse.Namespace) -> int:
         compared = base if base and any(one.of_baseline for one in own) else None
         unsound = [why for one in (side, compared) if one for why in one.unsound()]
         against = compared.runs if compared else ()
-        sound = [] if unsound else expect.judge(own, side.runs, against, arguments.busy)
+        sound = [] if unsound else [expect.judge(one, side.runs, against, arguments.busy) for one in own]
         checked.append(expect.Checked(side.label, tuple(own), tuple(sound), tuple(unsound)))
         begin = f"{side.label}: " if len(sides) > 1 else ""
         for line in [*(one.words for one in sound), *(f"no verdict: {why}" for why in unsound)]:
@@ -227,7 +227,7 @@ def _report(arguments: argparse.Namespace) -> int:
         figures.write(target.with_suffix(_PLOTS), drawn, arguments.pdf)
         html.write(target, html.comparison_page(summaries, names, differing, main, drawn))
         named = [[name, run.name] for name, run in zip(names, runs, strict=True) if name != run.name]
-        whole = [["", *names], *runs_table(summaries)[1:]]
+        whole = [["", *names], *runs_table(summaries)]
         right = frozenset(range(1, len(whole[0])))
         told = [table(named, frozenset()), fitted(differing), fitted(main), fitted(whole, right), str(target)]
         print("", "\n\n".join(filter(None, told)), sep="\n")

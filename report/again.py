@@ -32,9 +32,7 @@ class Again:
     answered again, "" where the answers agree.
     """
 
-    differing: dict[int, tuple[str, bytes]] = field(
-        default_factory=dict
-    )  # class and query, at most 10,000 each
+    differing: dict[int, tuple[str, bytes]] = field(default_factory=dict)  # class, query; 10,000 of each
     kinds: Counter[str] = field(default_factory=Counter)  # how many differ
     now: dict[int, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
@@ -87,10 +85,8 @@ class Again:
 
     def as_json(self) -> Json:
         kinds = Counter(kind for kind, _ in self.differing.values())
-        differ, agree = (
-            Counter(self.differing[seq][0] for seq, now in self.now.items() if bool(now) == still)
-            for still in (True, False)
-        )
+        differ = Counter(self.differing[seq][0] for seq, now in self.now.items() if now)
+        agree = Counter(self.differing[seq][0] for seq, now in self.now.items() if not now)
         return {
             "runs": list(self.names),
             "left_out": self.kinds.total() - len(self.differing),
@@ -103,14 +99,13 @@ class Again:
                 for kind in CLASSES
                 if kinds[kind]
             ],
-            "listed": [self._listed(seq) for seq in list(self.differing)[:MAX_LISTED]],
-        }
-
-    def _listed(self, seq: int) -> Json:
-        kind, data = self.differing[seq]
-        return {
-            **asked(seq, parse(data)),
-            "class": kind,
-            "detail": self.words(seq) or "no answer",
-            "now": self.now.get(seq),
+            "listed": [
+                {
+                    **asked(seq, parse(data)),
+                    "class": kind,
+                    "detail": self.words(seq) or "no answer",
+                    "now": self.now.get(seq),
+                }
+                for seq, (kind, data) in list(self.differing.items())[:MAX_LISTED]
+            ],
         }

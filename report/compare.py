@@ -254,7 +254,17 @@ def _as_json(before: AnswerSet, after: AnswerSet, evidence: Evidence, tally: Tal
         "ttls_equal": equal("TTLs"),
         "referrals": {**tally.referrals.as_json(zone is not None), "owners_drifting": drifting},
         "differing": tally.differing,
-        "classes": [_class_row(tally, kind) for kind in CLASSES if tally.classes[kind]],
+        "classes": [
+            {
+                "class": kind,
+                "pairs": tally.classes[kind],
+                "first": tally.primary[kind],  # each pair once, so that they sum to `differing`
+                "details": dict(tally.details[kind].most_common(12)),
+                "example": tally.examples[kind],
+            }
+            for kind in CLASSES
+            if tally.classes[kind]
+        ],
         "unexplained": tally.unexplained,
     }
 
@@ -271,14 +281,3 @@ def _side(side: AnswerSet, queries: int) -> dict[str, Any]:
 
 def _share(count: int, of: int) -> dict[str, Any]:
     return {"count": count, "share": count / of if of else None}
-
-
-def _class_row(tally: Tally, kind: str) -> dict[str, Any]:
-    """`pairs` have the class among others; `first` counts each pair once, so that it sums to `differing`."""
-    return {
-        "class": kind,
-        "pairs": tally.classes[kind],
-        "first": tally.primary[kind],
-        "details": dict(tally.details[kind].most_common(12)),
-        "example": tally.examples[kind],
-    }

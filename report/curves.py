@@ -159,12 +159,12 @@ def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
     )
 
 
-def _points(one: Distribution, least: float, by: float, share: float = 1) -> tuple[Floats, Floats] | None:
-    """Of its CDF: times from `least` on, divided by `by`, and shares of `share`; None where it is empty."""
+def _points(one: Distribution, least: float, by: float, of: int = 0) -> tuple[Floats, Floats] | None:
+    """Of its CDF: times from `least` on, divided by `by`, and shares of so many or of its own."""
     if not one.count:
         return None
     x, y = cdf_points(one)
-    return np.maximum(x, least) / by, y * share
+    return np.maximum(x, least) / by, y * (one.count / (of or one.count))
 
 
 @dataclass(frozen=True)
@@ -181,11 +181,8 @@ class Answers:
     def of(cls, *tallies: Tally) -> Answers:
         latency = Distribution.of(one for tally in tallies for one in tally.latency.values())
         response = Distribution.of(one for tally in tallies for one in tally.response.values())
-        return cls(
-            latency,
-            response if response.count else latency,
-            sum(sum(tally.asked_over.values()) for tally in tallies),
-        )
+        asked = sum(sum(tally.asked_over.values()) for tally in tallies)
+        return cls(latency, response if response.count else latency, asked)
 
     @classmethod
     def within(cls, tally: Tally, begin_ns: int, end_ns: int) -> Answers:
@@ -208,9 +205,7 @@ class Answers:
 
 def latency_cdf(answers: Mapping[str, Answers]) -> Drawn:
     held = {
-        f"{name} ({one.latency.count:,})": _points(
-            one.latency, 1, MEGA, one.latency.count / max(1, one.asked)
-        )
+        f"{name} ({one.latency.count:,})": _points(one.latency, 1, MEGA, one.asked)
         for name, one in answers.items()
     }
     caption = (

@@ -98,16 +98,10 @@ def _units_of(path: str) -> dict[str, float]:
     return next((units for word, units in _UNITS.items() if word in words), {})
 
 
-def judge(
-    wanted: Sequence[Limit], runs: Sequence[Json], baseline: Sequence[Json], busy: bool = True
-) -> list[Verdict]:
-    """Each limit over runs with the same settings; `busy`: also where a busy machine spoils its figure.
-    Raises ReportError where a figure is in none of them.
+def judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json] = (), busy: bool = True) -> Verdict:
+    """A limit over runs with the same settings; `busy`: also where a busy machine spoils its figure. Raises
+    ReportError where the figure is in none of them.
     """
-    return [_judge(one, runs, baseline, busy) for one in wanted]
-
-
-def _judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json], busy: bool) -> Verdict:
     values, of = _values(one, runs), ""
     if not one.of_baseline:
         found = statistics.spread(values)

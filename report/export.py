@@ -18,24 +18,10 @@ import dns.rdatatype
 import numpy as np
 from numpy.typing import NDArray
 
-from report import whole_file
+from report import rqfile, whole_file
 from report.errors import ReportError
 from report.rafile import AnswerSet
-from report.rqfile import (
-    FLAG_TC,
-    MARK_FALLBACK,
-    MARK_HEDGE_WON,
-    MARK_HEDGED,
-    MARK_OPENED,
-    MARK_REUSED,
-    NEVER,
-    NO_RCODE,
-    SKIP_REASONS,
-    Status,
-    read_rq,
-    transport_name,
-    windows,
-)
+from report.rqfile import NEVER, Status, read_rq, transport_name
 from report.run import Run, as_dict
 from report.sources import digested, open_source, reading_arguments
 from report.wire import HEADER_BYTES, end_of_question, rcode_name
@@ -56,7 +42,7 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
     hosts = np.array([one.host for one in files], object)
     queriers = np.array([one.querier for one in files])
     addresses = _addresses(run.folder / "sources.csv")
-    for window in windows(files):
+    for window in rqfile.windows(files):
         asked = names(window.seq)
         known = window.source < len(addresses)
         source = np.full(len(window), None, object)
@@ -77,18 +63,18 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
             "status": _named(window.status, lambda one: _STATUS.get(one, f"status_{one}")),
             "reason": _named(
                 np.where(window.status == Status.SKIPPED, window.reason, 0),
-                lambda one: SKIP_REASONS.get(one, f"reason_{one}") if one else None,
+                lambda one: rqfile.SKIP_REASONS.get(one, f"reason_{one}") if one else None,
             ),
-            "rcode": _named(window.rcode, lambda one: None if one == NO_RCODE else rcode_name(one)),
-            "truncated": window.flags & FLAG_TC != 0,
+            "rcode": _named(window.rcode, lambda one: None if one == rqfile.NO_RCODE else rcode_name(one)),
+            "truncated": window.flags & rqfile.FLAG_TC != 0,
             "reply_size": window.reply_size,
             "transport": _named(window.transport, transport_name),
             "connection": window.connection,
-            "opened": window.marks & MARK_OPENED != 0,
-            "reused": window.marks & MARK_REUSED != 0,
-            "fallback": window.marks & MARK_FALLBACK != 0,
-            "hedged": window.marks & MARK_HEDGED != 0,
-            "hedge_won": window.marks & MARK_HEDGE_WON != 0,
+            "opened": window.marks & rqfile.MARK_OPENED != 0,
+            "reused": window.marks & rqfile.MARK_REUSED != 0,
+            "fallback": window.marks & rqfile.MARK_FALLBACK != 0,
+            "hedged": window.marks & rqfile.MARK_HEDGED != 0,
+            "hedge_won": window.marks & rqfile.MARK_HEDGE_WON != 0,
             "retries": window.retries,
             "source_id": window.source,
             "source": source,

@@ -56,14 +56,14 @@ def write(path: Path, page: str) -> None:
 
 
 def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
-    counters = as_dict(run.told("reader").get("counters"))
+    counters, started = as_dict(run.told("reader").get("counters")), run.told("start").get("real_ns")
     return page(
         "run",
         version=as_dict(run.manifest.get("versions")).get("reprise") or "",
         commit=str(run.manifest.get("commit") or "")[:12],
         title=run.experiment.get("title") or run.experiment.get("name") or summary["run"],
         summary=summary,
-        started=_started(run),
+        started=_utc(started) if started else "",
         server=_server(run),
         settings=_settings(run),
         comparison=run.comparison,
@@ -86,7 +86,7 @@ def comparison_page(
     """
     if differing and len(differing[0]) > _MOST_COLUMNS:
         differing = [list(one) for one in zip(*differing, strict=True)]
-    _, *lines = runs_table(summaries)
+    lines = runs_table(summaries)
     same = [line for line in lines if len(set(line[1:])) == 1]
     return page(
         "comparison",
@@ -103,11 +103,6 @@ def comparison_page(
 def page(template: str, /, **values: Any) -> str:
     """The page of a template; `values` are those that it wants."""
     return environment().get_template(f"{template}.html.j2").render({"version": "", "commit": "", **values})
-
-
-def _started(run: Run) -> str:
-    real = run.told("start").get("real_ns")
-    return _utc(real) if real else ""
 
 
 def _utc(time_ns: int) -> str:

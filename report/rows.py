@@ -64,17 +64,14 @@ def spoiled(summary: Json) -> str:
 
 
 def runs_table(summaries: Sequence[Json]) -> list[list[str]]:
-    """Runs side by side, a heading row first; a value that a run does not have is a dash."""
+    """Runs side by side; a value that a run does not have is a dash."""
     columns = [dict(_all(summary, "runs")) for summary in summaries]
     names = dict.fromkeys(name for column in columns for name in column)
     rows = [(name, [column.get(name, ("–", False)) for column in columns]) for name in names]
     return [
-        ["", *(str(summary.get("run")) for summary in summaries)],
-        *(
-            [name, *(text for text, _ in cells)]
-            for name, cells in rows
-            if any(always or text not in _NOTHING for text, always in cells)
-        ),
+        [name, *(text for text, _ in cells)]
+        for name, cells in rows
+        if any(always or text not in _NOTHING for text, always in cells)
     ]
 
 

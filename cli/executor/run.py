@@ -226,7 +226,7 @@ def as_expected(folder: Path, limits: dict[str, Any]) -> bool:
         wanted = [one for one in expect.limits(limits) if not one.of_baseline]
         sides = series.sides_of(folder)
         for side in sides:
-            for one in expect.judge(wanted, side.clean or side.runs, ()):
+            for one in (expect.judge(limit, side.clean or side.runs) for limit in wanted):
                 sys.stdout.write(f"{side.label}: {one.words}\n" if len(sides) > 1 else f"{one.words}\n")
                 states.append(one.state)
     except ReportError as error:

@@ -81,7 +81,7 @@ def test_what_is_no_limit_is_one_line(
 @pytest.mark.parametrize("permille", [9, 26, 104, 950, 999, 1000])
 def test_a_share_meets_its_own_limit(permille: int) -> None:
     one = expect.limit("answered", f">= {permille / 10} %")
-    assert expect.judge([one], [{"answered_share": permille / 1000}], ())[0].state == "met"
+    assert expect.judge(one, [{"answered_share": permille / 1000}]).state == "met"
 
 
 def test_a_regression_of_a_fifth_fails_and_equal_builds_pass(
