@@ -262,8 +262,7 @@ def _compare(arguments: argparse.Namespace) -> int:
             seen += [asked.seen] if arguments.again else []
             results.append(compare(first, other, evidence, seen, _progress("compare")))
         told = _progress("compare all sides")
-        alone = differences.alone(sides, evidence, told) if len(sides) > 2 else None
-        alike = alone.as_json(page.names) if alone else None
+        alike, alone = differences.alone(sides, evidence, told) if len(sides) > 2 else (None, [])
         if asked.differing:
             runs = [one.run for one in sides if one.run]
             asked.ask(runs, arguments.ask, Path(folder), evidence, arguments.programs)
@@ -280,7 +279,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         if (run.folder / "summary.json").exists():
             _write_report(measure(Run(run.folder)))
     if arguments.html:
-        whole_file.write_named(arguments.html, page.text(results, alone, asked))
+        whole_file.write_named(arguments.html, page.text(results, alike, alone, asked))
     if not listed:
         whole_text = [*map(comparison_text, results), *([differences.alone_text(alike)] if alike else [])]
         whole_text += [differences.again_text(whole["again"])] if asked.names else []

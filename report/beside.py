@@ -68,8 +68,7 @@ def _in_short(table: Json, differing: set[str]) -> str:
 def labels_of(runs: Sequence[Run]) -> list[str]:
     """A label for each run: what differs, where that is short and tells all apart, else its name."""
     differing = settings_that_differ(runs)
-    short = [one for one in differing if 0 < len(one) <= 2]
-    found = labels(differing) if len(short) == len(runs) else []
+    found = labels(differing) if 0 < len(differing[0]) <= 2 else []
     found = found if max(map(len, found), default=0) <= _MOST_LABEL else []
     twice, seen = Counter(found), Counter[str]()
     names = [

@@ -152,11 +152,8 @@ def cdf(
 def error_cdf(errors: Mapping[str, Distribution]) -> Drawn:
     held = {name: _points(one.absolute(), 100, 1000) for name, one in errors.items()}
     caption = "Share of the queries that were sent at most this long before or after they were due."
-    return cdf(
-        Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"),
-        "timing error, |sent - due| [µs]",
-        held,
-    )
+    words = Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up")
+    return cdf(words, "timing error, |sent - due| [µs]", held)
 
 
 def _points(one: Distribution, least: float, by: float, of: int = 0) -> tuple[Floats, Floats] | None:

@@ -69,60 +69,21 @@ def _asked(query: bytes) -> str:
 Lone = tuple[Finding, Pair]  # an answer that differs from those of all other sides, and one of these
 
 
-@dataclass
-class Alone:
-    """Of the queries that all sides have and one answers: how many all answer alike, and of each side those
-    to which it alone answers otherwise, by class, and the first ones. `unanswered` have no answer on any
-    side; under `different` numbers they hold different queries.
-    """
-
-    classes: list[Counter[str]]
-    listed: list[list[Lone]]
-    queries: int = 0
-    alike: int = 0
-    unanswered: int = 0
-    different: int = 0
-
-    def as_json(self, names: Sequence[str]) -> Json:
-        told: list[Json] = [
-            {
-                "name": name,
-                "queries": classes.total(),
-                "classes": dict(classes.most_common()),
-                "listed": [
-                    {
-                        **asked(own.seq, parse(own.query)),
-                        "class": finding.kind,
-                        "detail": finding.detail,
-                        "answer": describe(parse(own.reply)),
-                        "others": describe(parse(others.reply)),
-                    }
-                    for finding, (own, others) in listed
-                ],
-            }
-            for name, classes, listed in zip(names, self.classes, self.listed, strict=True)
-        ]
-        return {
-            "queries": self.queries,
-            "all_alike": self.alike,
-            "alone": told,
-            "otherwise": self.queries - self.alike - sum(one["queries"] for one in told),
-            "no_answer_on_any_side": self.unanswered,
-            "different_query": self.different,
-        }
-
-
 def alone(
     sides: Sequence[AnswerSet],
     evidence: Evidence,
     told: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Alone:
-    """Answers are alike where rcode, flags, records and signatures are. An answer that is not is classified
-    as in the comparison of its side with the first, or of the first with the second; `evidence`: the first's.
+) -> tuple[Json, list[list[Lone]]]:
+    """Of the queries that all sides have and one answers: how many all answer alike, and of each side those
+    to which it alone answers otherwise, by class, and the first ones, which are returned whole, too.
+
+    Answers are alike where rcode, flags, records and signatures are. An answer that is not is classified as
+    in the comparison of its side with the first, or of the first with the second; `evidence`: the first's.
     Answers of the same kinds are looked at once. `told`: how many records there have been, of how many.
     """
-    found = Alone([Counter() for _ in sides], [[] for _ in sides])
-    done, of = 0, sum(map(len, sides))
+    classes, listed = [Counter[str]() for _ in sides], [list[Lone]() for _ in sides]
+    queries = alike = unanswered = different = done = 0
+    of = sum(map(len, sides))
     known: dict[tuple[int, ...], tuple[int, Finding] | bool] = {}
     for held in windows(sides):
         common = functools.reduce(np.intersect1d, [one.seqs for one in held])
@@ -130,13 +91,13 @@ def alone(
         rows = [one.rows for one in places]
         matching = np.all([one["query"] == rows[0]["query"] for one in rows], axis=0)
         answered = np.any([one["size"] > 0 for one in rows], axis=0)
-        found.different += int(np.count_nonzero(~matching))
-        found.unanswered += int(np.count_nonzero(matching & ~answered))
+        different += int(np.count_nonzero(~matching))
+        unanswered += int(np.count_nonzero(matching & ~answered))
         kept = matching & answered
         places, rows = [one[kept] for one in places], [one[kept] for one in rows]
         same = np.all([one[key] == rows[0][key] for one in rows for key in ("reply", "size")], axis=0)
-        found.queries += len(same)
-        found.alike += int(np.count_nonzero(same))
+        queries += len(same)
+        alike += int(np.count_nonzero(same))
         rest = np.flatnonzero(~same)
         numbers = (rest, rows[0]["place"][rest], *(one["content"][rest] for one in rows))
         for at, *key in zip(*(one.tolist() for one in numbers), strict=True):
@@ -145,16 +106,42 @@ def alone(
                     known.clear()
                 told_of = known[tuple(key)] = _lone_or_alike(_answers(places, at), evidence)
             if isinstance(told_of, bool):
-                found.alike += told_of
+                alike += told_of
                 continue
             side, finding = told_of
-            found.classes[side][finding.kind] += 1
-            if len(found.listed[side]) < MAX_LISTED:
+            classes[side][finding.kind] += 1
+            if len(listed[side]) < MAX_LISTED:
                 both = _answers(places, at)
-                found.listed[side].append((finding, (both[side], both[0 if side else 1])))
+                listed[side].append((finding, (both[side], both[0 if side else 1])))
         done += sum(map(len, held))
         told(done, of)
-    return found
+    rows = [_alone(*one) for one in zip(sides, classes, listed, strict=True)]
+    return {
+        "queries": queries,
+        "all_alike": alike,
+        "alone": rows,
+        "otherwise": queries - alike - sum(one["queries"] for one in rows),
+        "no_answer_on_any_side": unanswered,
+        "different_query": different,
+    }, listed
+
+
+def _alone(side: AnswerSet, classes: Counter[str], listed: Sequence[Lone]) -> Json:
+    return {
+        "name": side.name,
+        "queries": classes.total(),
+        "classes": dict(classes.most_common()),
+        "listed": [
+            {
+                **asked(own.seq, parse(own.query)),
+                "class": finding.kind,
+                "detail": finding.detail,
+                "answer": describe(parse(own.reply)),
+                "others": describe(parse(others.reply)),
+            }
+            for finding, (own, others) in listed
+        ],
+    }
 
 
 def _answers(places: Sequence[Places], at: int) -> list[Answer]:
@@ -362,7 +349,9 @@ class Page:
 
         return seen
 
-    def text(self, results: Sequence[Json], found: Alone | None, again: Again) -> str:
+    def text(
+        self, results: Sequence[Json], alike: Json | None, alone: Sequence[Sequence[Lone]], again: Again
+    ) -> str:
         rows = [
             {
                 **_row_of(foremost(found).kind, pair, names),
@@ -378,10 +367,9 @@ class Page:
                 "again": "",
                 "why": ": ".join(filter(None, (finding.kind, finding.detail))),
             }
-            for letter, name, listed in zip(LETTERS, self.names, found.listed if found else (), strict=False)
+            for letter, name, listed in zip(LETTERS, self.names, alone, strict=False)
             for finding, pair in listed[:_ON_PAGE]
         ]
-        alike = found.as_json(self.names) if found else None
         return html.page(
             "answers",
             names=self.names,

@@ -227,8 +227,6 @@ class Slices:
         """For periods of `size_ns` from `begin_ns` on in which there is a value: their numbers, and the
         percentiles of each.
         """
-        if not self:
-            return np.zeros(0, np.int64), np.zeros((len(permille), 0), np.int64)
         keys, counts = self._periods(size_ns, begin_ns)
         numbers, starts = np.unique(keys // (2 * self._BINS), return_index=True)
         values, so_far = middles(keys % (2 * self._BINS) - self._BINS, COARSE), np.cumsum(counts)
@@ -238,15 +236,13 @@ class Slices:
 
     def within(self, begin_ns: int, end_ns: int) -> Distribution:
         """Of the slices that begin in a time."""
-        if not self:
-            return Distribution()
         keys, counts = self._periods(end_ns - begin_ns, begin_ns)
         bins = keys[keys < 2 * self._BINS] - self._BINS  # the first period
         return Distribution.of_counts(middles(bins, COARSE), counts[: len(bins)])
 
     def _periods(self, size_ns: int, begin_ns: int) -> _Pair:
         """What is held, by period and bin."""
-        found = []
+        found: list[_Pair] = [counted(np.zeros(0, np.int64))]
         for keys, counts in self._held.parts():
             slices, bins = np.divmod(keys, 2 * self._BINS)
             period = (slices * self.SLICE_NS - begin_ns) // size_ns

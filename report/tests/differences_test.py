@@ -43,7 +43,7 @@ def three(folder: Path) -> list[Path]:
 
 def test_who_stands_alone(tmp_path: Path) -> None:
     sides = [of_file(path, None) for path in three(tmp_path)]
-    found = alone(sides, Evidence()).as_json(["a", "b", "c"])
+    found, _ = alone(sides, Evidence())
     assert (found["queries"], found["all_alike"], found["otherwise"]) == (4, 1, 1)
     assert [(one["name"], one["queries"]) for one in found["alone"]] == [("a", 1), ("b", 0), ("c", 1)]
     a, _, c = (one["listed"] for one in found["alone"])
@@ -58,7 +58,7 @@ def test_what_nobody_answers_is_not_answered_alike(
 ) -> None:
     plain = reply(COM)
     paths = [side(tmp_path, f"{name}.ra", plain, None, None) for name in "abc"]
-    found = alone([of_file(path, None) for path in paths], Evidence()).as_json(["a", "b", "c"])
+    found, _ = alone([of_file(path, None) for path in paths], Evidence())
     assert (found["queries"], found["all_alike"], found["no_answer_on_any_side"]) == (1, 1, 2)
     assert main(["compare", *map(str, paths)]) == 0
     assert "of 1 queries all answer 1 alike" in (told := capsys.readouterr().out)
@@ -112,7 +112,7 @@ def test_different_queries_of_the_same_number_are_not_compared(
         reply(COM).to_wire(),
     )
     paths[2].write_bytes(ra_bytes([(seq, query if seq < 3 else other, kept) for seq in range(4)]))
-    found = alone([of_file(path, None) for path in paths], Evidence()).as_json(["a", "b", "c"])
+    found, _ = alone([of_file(path, None) for path in paths], Evidence())
     assert (found["queries"], found["all_alike"], found["different_query"]) == (3, 2, 1)
     assert main(["compare", *map(str, paths)]) == 0
     assert "not compared: 1 that are different queries" in capsys.readouterr().out
