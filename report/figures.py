@@ -4,7 +4,7 @@ import html
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -113,21 +113,6 @@ def drawing(
         else:
             legend_above(axes, legend)
             _mark_curves(axes)
-
-
-def bars(words: Words, counts: Mapping[str, int], total: int, label: str) -> Drawn:
-    """A bar for each count with its share of `total`, the first on top."""
-    with drawing(words, empty=not counts) as (drawn, axes):
-        names = list(counts)[::-1]
-        held = axes.barh(names, [counts[name] for name in names], height=0.6)
-        labels = [f"{counts[name]:,} ({counts[name] / max(total, 1):.2%})" for name in names]
-        axes.bar_label(held, labels=labels, fontsize=8, padding=4)
-        axes.set_xlabel(label)
-        axes.margins(x=0.28)
-        axes.grid(visible=False, axis="y")
-        plain_axis(axes, "x")
-        whole_axis(axes.xaxis)
-    return drawn
 
 
 def _curves(axes: Axes) -> tuple[list[tuple[int, Artist]], list[str]]:

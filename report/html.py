@@ -167,11 +167,10 @@ def _built(run: Run) -> Json:
     captures = [str(as_dict(one).get("path")) for one in built.get("captures", [])]
     lists = {name: len(value) for name, value in built.items() if isinstance(value, list)}
     made = Counter(str(as_dict(one).get("why")) for one in built.get("made_up", []))
-    reader = as_dict(built.get("reader"))
     return {
         **lists,
         "captures": captures,
-        "packets": reader.get("packets"),
+        "packets": as_dict(built.get("reader")).get("packets"),
         **as_dict(built.get("counts")),
         **{f"made_up: {why}": count for why, count in sorted(made.items())},
     }
@@ -209,8 +208,7 @@ def _cell(value: object) -> str:
 
 
 def _trace_facts(run: Run) -> list[tuple[str, str]]:
-    controller = run.controller
-    reader, start = as_dict(controller.get("reader")), as_dict(controller.get("start"))
+    reader, start = run.told("reader"), run.told("start")
     first, last = start.get("trace_first_ns"), start.get("trace_last_ns")
     rows = [("trace", run.played)]
     if isinstance(first, int) and isinstance(last, int) and first:

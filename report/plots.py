@@ -7,14 +7,13 @@ from matplotlib.axes import Axes
 
 from report import curves, events, server
 from report.curves import LEVEL, MEGA, RATE, Answers, bin_size, mark, over_time, paint, per_second, time_axis
-from report.figures import WIDE, Drawn, Words, bars, drawing
+from report.figures import WIDE, Drawn, Words, drawing, plain_axis, whole_axis
 from report.run import Json, Run
 from report.server import Series
 from report.tally import FEWEST_ANSWERS, Measured, Tally, by_round_trip
 from report.transports import TRANSPORTS
 
 _DASHED = {"linestyle": (0, (2, 2)), "linewidth": 1.2}
-_RCODES = Words("rcodes", "Response codes", "Answers by response code.", "no answer was received")
 
 
 def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
@@ -28,7 +27,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         *_response_over_time(measured, summary),
         *curves.sources_cdf({"": tally.source_response.all()}),
         *_by_round_trip(measured),
-        bars(_RCODES, summary["rcode"], sum(summary["rcode"].values()), "answers"),
+        _rcodes(summary["rcode"]),
         _unanswered(measured),
         _server_cpu(measured),
         _server_memory(measured),
@@ -128,6 +127,21 @@ def _by_round_trip(measured: Measured) -> list[Drawn]:
     )
     words = Words("latency-rtt", "Latency by round trip", caption, "")
     return [curves.boxes(words, "round trip of the client [ms]", [("", held)])]
+
+
+def _rcodes(counts: dict[str, int]) -> Drawn:
+    """A bar for each with its share, the first on top."""
+    words = Words("rcodes", "Response codes", "Answers by response code.", "no answer was received")
+    with drawing(words, empty=not counts) as (drawn, axes):
+        held = axes.barh(list(counts)[::-1], list(counts.values())[::-1], height=0.6)
+        labels = [f"{one:,} ({one / sum(counts.values()):.2%})" for one in reversed(counts.values())]
+        axes.bar_label(held, labels=labels, fontsize=8, padding=4)
+        axes.set_xlabel("answers")
+        axes.margins(x=0.28)
+        axes.grid(visible=False, axis="y")
+        plain_axis(axes, "x")
+        whole_axis(axes.xaxis)
+    return drawn
 
 
 def _unanswered(measured: Measured) -> Drawn:

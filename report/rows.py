@@ -177,20 +177,13 @@ def _opened(counts: object) -> str:
 def _unmapped(part: Json) -> str:
     first, more = part["unmapped"][:3], part["unmapped"][3:]
     named = ", ".join(one["address"] for one in first) + (" and so on" if more else "")
-    return (
-        f"{part['unmapped_packets']:,}" + (f", to {named}" if named else "")
-        if part["unmapped_packets"]
-        else ""
-    )
+    count = part["unmapped_packets"]
+    return f"{count:,}" + (f", to {named}" if named else "") if count else ""
 
 
 def _unsteady(found: object) -> str:
-    moved = [
-        f"{name.replace('_', ' ')} {one['change']:+.0%}"
-        for name, one in as_dict(found).items()
-        if one["steady"] is False
-    ]
-    return ", ".join(moved)
+    moved = ((name, one["change"]) for name, one in as_dict(found).items() if one["steady"] is False)
+    return ", ".join(f"{name.replace('_', ' ')} {change:+.0%}" for name, change in moved)
 
 
 def _stalls(part: object) -> str:

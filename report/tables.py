@@ -159,13 +159,10 @@ def example_text(example: Json) -> str:
 
 
 def _unexplained_part(result: Json) -> list[str]:
-    if not result["unexplained"]:
+    if not (found := result["unexplained"]):
         return []
-    rows = [
-        [f"#{e['seq']} {e['qname']} {e['qtype']}", e["detail"], e["before"], e["after"]]
-        for e in result["unexplained"]
-    ]
+    rows = [[f"#{e['seq']} {e['qname']} {e['qtype']}", e["detail"], e["before"], e["after"]] for e in found]
     pairs = next(row["pairs"] for row in result["classes"] if row["class"] == "unexplained")
-    listed = len({one["seq"] for one in result["unexplained"]})
+    listed = len({one["seq"] for one in found})
     which = "all of them" if listed == pairs else f"the first {number(listed)} of {number(pairs)}"
     return [f"unexplained, {which}:\n" + table(rows, frozenset())]
