@@ -15,6 +15,7 @@ from report.again import Again
 from report.classify import CLASSES, ENCODING, UNEXPLAINED, Evidence, Finding, foremost
 from report.errors import ReportError
 from report.rafile import Answer, AnswerSet, Places, windows
+from report.rows import named
 from report.run import Json
 from report.tables import WIDTH, cut, example_text, number, percent, share_rows, table
 from report.verdicts import MAX_LISTED, Pair, Seen, asked, describe, findings
@@ -207,11 +208,8 @@ def _sums(result: Json) -> str:
         f"{number(of)} answers compared: {percent(same / of)} have the same content "
         f"({number(result['equal_bytes']['count'])} equal bytes)"
     ]
-    parts = [
-        f"{name.removesuffix(' equal')} {share}"
-        for name, _, share in share_rows(result)[1:]
-        if share != "100.00 %"
-    ]
+    shares = ((name.removesuffix(" equal"), share) for name, _, share in share_rows(result)[1:])
+    parts = [f"{name} {share}" for name, share in shares if share != "100.00 %"]
     told = "equal: " + (", ".join([*parts, "all else 100 %"]) if parts else "all parts 100 %")
     lines.append(textwrap.fill(told, WIDTH, subsequent_indent=" " * len("equal: ")))
     single = [
@@ -234,25 +232,21 @@ def _sums(result: Json) -> str:
 
 def _against_first(results: Sequence[Json], alike: Json) -> str:
     """A row for each side; the first is what the others are compared with."""
-    shares = [
-        [one["compared"], *(percent(one[key]["share"]) for key in ("equal_bytes", "rcode_equal"))]
-        for one in results
-    ]
+    parts = ("equal_bytes", "rcode_equal")
+    shares = [[one["compared"], *(percent(one[part]["share"]) for part in parts)] for one in results]
     rows = [
         [letter, side["name"], side["queries"], *share]
         for letter, side, share in zip(LETTERS, alike["alone"], [["", "", ""], *shares], strict=False)
     ]
     heading = ["", "", "alone", "compared with A", "equal bytes", "rcode equal"]
-    silent, left = alike["no_answer_on_any_side"], alike["different_query"]
-    return "\n".join(
-        [
-            table([heading, *rows], frozenset(range(2, 6))),
-            f"of {number(alike['queries'])} queries all answer {number(alike['all_alike'])} alike; "
-            f"otherwise, but no side alone: {number(alike['otherwise'])}",
-            *([f"with no answer on any side: {number(silent)} more"] if silent else []),
-            *([f"not compared: {number(left)} that are different queries"] if left else []),
-        ]
-    )
+    lines = [table([heading, *rows], frozenset(range(2, 6)))]
+    told = f"of {number(alike['queries'])} queries all answer {number(alike['all_alike'])} alike; "
+    lines.append(f"{told}otherwise, but no side alone: {number(alike['otherwise'])}")
+    if silent := alike["no_answer_on_any_side"]:
+        lines.append(f"with no answer on any side: {number(silent)} more")
+    if left := alike["different_query"]:
+        lines.append(f"not compared: {number(left)} that are different queries")
+    return "\n".join(lines)
 
 
 def _loneliest(alike: Json) -> list[str]:
@@ -286,9 +280,10 @@ def again_text(again: Json, lines: int | None = None) -> str:
     many lines; without a limit each query follows.
     """
     rows = sorted(again["classes"], key=lambda row: -row["asked"])
-    examples = {(one["class"], bool(one["now"])): one for one in reversed(again["listed"])}
+    listed = sorted(again["listed"], key=lambda one: bool(one["now"]))  # what agrees now first
+    examples = {one["class"]: example_text(one) for one in reversed(listed)}
     told = [
-        [row["class"], row["asked"], row["differ"], row["agree"], _example(examples, row["class"])]
+        [row["class"], row["asked"], row["differ"], row["agree"], examples.get(row["class"], "")]
         for row in rows[: lines and max(1, lines - 1)]
     ]
     heading = ["class of difference", "asked again", "differ again", "agree now", "for example"]
@@ -301,12 +296,6 @@ def again_text(again: Json, lines: int | None = None) -> str:
     if lines is None:
         parts.append("\n".join(f"{one['class']}: {example_text(one)}" for one in again["listed"]))
     return "\n\n".join(parts)
-
-
-def _example(examples: dict[tuple[str, bool], Json], kind: str) -> str:
-    """One that agrees now, where there is one; not each class has one among those listed."""
-    found = examples.get((kind, False)) or examples.get((kind, True))
-    return example_text(found) if found else ""
 
 
 def _classes(results: Sequence[Json], most: int) -> list[list[object]]:
@@ -377,11 +366,7 @@ class Page:
             results=results,
             alike=alike,
             alone=[
-                [
-                    f"{letter}: {side['name']}",
-                    number(side["queries"]),
-                    ", ".join(f"{kind}: {number(count)}" for kind, count in side["classes"].items()),
-                ]
+                [f"{letter}: {side['name']}", side["queries"], named(side["classes"], ": ")]
                 for letter, side in zip(LETTERS, alike["alone"] if alike else (), strict=False)
             ],
             lonely=lonely,

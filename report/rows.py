@@ -129,13 +129,13 @@ def _at(summary: Json, path: str) -> Iterator[tuple[str, Any]]:
                 yield key, value
 
 
-def _named(counts: object, sign: str = " ") -> str:
+def named(counts: object, sign: str = " ") -> str:
     """Counts with what they are of, such as "long 9, split 1"."""
     return ", ".join(f"{name}{sign}{count:,}" for name, count in as_dict(counts).items())
 
 
 def _by_reason(counts: object) -> str:
-    why = _named(counts)
+    why = named(counts)
     return number(sum(as_dict(counts).values())) + (f" ({why})" if why else "")
 
 
@@ -281,7 +281,7 @@ ROWS = (
     *_percentiles("response_us", "response time", **_UPPER),
     Row("connections", "connections", _opened, "run"),
     Row("connections.peak_open", "connections peak open", number, "runs? connections?"),
-    Row("connections.failures", "ended badly", partial(_named, sign=": "), "run"),
+    Row("connections.failures", "ended badly", partial(named, sign=": "), "run"),
     Row("connections.failed", "connections that never carried a query", number, "runs? connections?"),
     Row("connections.*", "connections {}", number, "runs? connections?"),
     Row("tcp_fallbacks", "queries asked again over TCP", number, "runs? connections?"),

@@ -3,6 +3,7 @@
 import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from report.errors import printable
 from report.run import Json
@@ -110,7 +111,7 @@ def comparison_text(result: Json) -> str:
     return "\n\n".join(parts)
 
 
-def share_rows(result: Json) -> list[list[object]]:
+def share_rows(result: Json) -> list[list[Any]]:
     """What is equal: name, count, share."""
     shares = [
         ("equal bytes (but id)", result["equal_bytes"]),
