@@ -71,10 +71,8 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     found = labels(differing) if 0 < len(differing[0]) <= 2 else []
     found = found if max(map(len, found), default=0) <= _MOST_LABEL else []
     twice, seen = Counter(found), Counter[str]()
-    names = [
-        label if twice[label] == 1 else run.name
-        for run, label in zip(runs, found or [run.name for run in runs], strict=True)
-    ]
+    labeled = zip(runs, found or [""] * len(runs), strict=True)
+    names = [label if twice[label] == 1 else run.name for run, label in labeled]
     for at, name in enumerate(names):  # folders of the same name may lie in several places
         seen[name] += 1
         names[at] = name if seen[name] == 1 else f"{name} ({seen[name]})"

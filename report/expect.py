@@ -53,7 +53,7 @@ class Limit:
     of_baseline: bool
 
     def shown(self, value: float) -> str:
-        return f"{number(_short(value / self.scale))} {self.unit}".rstrip()
+        return f"{number(round(value / self.scale, 6))} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,6 @@ def judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json] = (), busy:
     elif state == "open":
         told += "; the runs spread over the limit: repeat more often"
     return Verdict(state, f"{'no verdict' if state == 'open' else state}: {told}")
-
-
-def _short(value: float) -> float | int:
-    return int(value) if value.is_integer() else round(value, 6)
 
 
 def _values(one: Limit, runs: Sequence[Json]) -> list[float]:

@@ -44,9 +44,6 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
     addresses = _addresses(run.folder / "sources.csv")
     for window in rqfile.windows(files):
         asked = names(window.seq)
-        known = window.source < len(addresses)
-        source = np.full(len(window), None, object)
-        source[known] = addresses[window.source[known]]
         times = (window.latency, window.due, window.received, window.sent)
         answered = np.all([one != NEVER for one in times], axis=0)
         response = np.where(answered, window.received - np.minimum(window.due, window.sent), NEVER)
@@ -77,7 +74,7 @@ def table(run: Run, names: Names) -> Iterator[dict[str, Column]]:
             "hedge_won": window.marks & rqfile.MARK_HEDGE_WON != 0,
             "retries": window.retries,
             "source_id": window.source,
-            "source": source,
+            "source": _named(window.source, addresses.get),
             "qname": np.array([one for one, _ in asked], object),
             "qtype": np.array([one for _, one in asked], object),
             "host": hosts[window.file],
@@ -94,14 +91,13 @@ def _named(codes: NDArray[Any], name: Callable[[int], str | None]) -> Column:
     return np.array([name(int(one)) for one in found], object)[places]
 
 
-def _addresses(path: Path) -> Column:
+def _addresses(path: Path) -> dict[int, str]:
     """Of the sources by their ids; empty where the file is not there."""
     if not path.exists():
-        return np.zeros(0, object)
+        return {}
     with path.open(encoding="ascii", errors="replace") as file:
         rows = [line.rstrip("\n").split(",") for line in file][1:]
-    held = {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit()}
-    return np.array([held.get(at) for at in range(max(held, default=-1) + 1)], object)
+    return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit()}
 
 
 # --- names ------------------------------------------------------------------------------------------------

@@ -1,18 +1,19 @@
-"""Figures as SVG, PNG and PDF in one style. No global state of matplotlib is touched outside `styled`."""
+"""Figures as SVG, PNG and PDF in one style. No global state of matplotlib is touched for longer than it takes
+to paint or to render one.
+"""
 
 import html
 import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import matplotlib.style
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from report import whole_file
 from report.distribution import Distribution
 
-STYLE = Path(__file__).with_name("reprise.mplstyle")
+STYLE = mpl.rc_params_from_file(Path(__file__).with_name("reprise.mplstyle"), use_default_template=False)
 INK = "#1f2933"
 CDF_POINTS = 600
 _LONGEST = 50  # label in a legend
@@ -62,7 +63,8 @@ class Drawn(Words):
     def rendered(self, form: str) -> bytes:
         """As `svg`, `png` or `pdf`; the same plot gives the same bytes."""
         out = io.BytesIO()
-        with styled(), mpl.rc_context({"svg.hashsalt": self.name, "figure.constrained_layout.use": False}):
+        own = {"svg.hashsalt": self.name, "figure.constrained_layout.use": False}
+        with mpl.rc_context({**STYLE, **own}):
             if engine := self.figure.get_layout_engine():  # laid out once: savefig() would for each form
                 engine.execute(self.figure)
                 self.figure.set_layout_engine(None)
@@ -93,10 +95,6 @@ class Drawn(Words):
         return f'{head} role="img" aria-label="{label}">{rest}'.replace(INK, "currentColor")
 
 
-def styled() -> AbstractContextManager[None]:
-    return matplotlib.style.context(STYLE)
-
-
 @contextmanager
 def drawing(
     words: Words, size: Size = NORMAL, empty: bool = False, legend: int = 2
@@ -104,12 +102,15 @@ def drawing(
     """A plot to paint, with a legend from so many curves on. One that is `empty` says `nothing`, so that a
     gap is not taken for a fault.
     """
-    with styled():
+    with mpl.rc_context(STYLE):
         drawn = Drawn(**vars(words), figure=Figure(figsize=size), empty=empty)
         axes = drawn.figure.add_subplot()
         yield drawn, axes
         if drawn.empty:
-            _say(axes, words.nothing)
+            axes.clear()
+            axes.set_axis_off()
+            middle = {"ha": "center", "va": "center", "transform": axes.transAxes}
+            axes.text(0.5, 0.5, words.nothing, fontsize=11, **middle)
         else:
             legend_above(axes, legend)
             _mark_curves(axes)
@@ -149,12 +150,6 @@ def _scale(axis: Axis, ends: NDArray[np.float64]) -> dict[str, Any]:
         "high": float(high),
         **({"places": list(form.seq)} if isinstance(form, FixedFormatter) else {}),
     }
-
-
-def _say(axes: Axes, text: str) -> None:
-    axes.clear()
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes, fontsize=11)
 
 
 def cdf_points(samples: Distribution) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -81,11 +81,11 @@ class Line:
             return "–"
         found = statistics.spread(held)
         if len(held) == 1 or found.low == found.high:
-            return self.text(_plain(found.median))
+            return self.text(found.median)
         mark = f", {len(found.outliers)} far off" if found.outliers else ""
         drift = statistics.trend(held)
         mark += f", {drift.change:+.0%} over the rounds" if drift and drift.steady is False else ""
-        return f"{self.text(_plain(found.median))} ({self.text(found.low)} – {self.text(found.high)}{mark})"
+        return f"{self.text(found.median)} ({self.text(found.low)} – {self.text(found.high)}{mark})"
 
     def against_first(self) -> list[str]:
         first, *others = self.values
@@ -99,10 +99,6 @@ def verdict(found: Difference | None) -> str:
         return f"x {found.ratio:.3g}, too few runs to tell"
     interval = f"x {found.ratio:.3g} ({found.low:.3g} – {found.high:.3g})"
     return interval if found.real else f"no difference: {interval}"
-
-
-def _plain(value: float) -> float | int:
-    return int(value) if value == int(value) else value
 
 
 def read(folder: Path, partly: bool = False) -> list[Variant]:

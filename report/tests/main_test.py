@@ -311,6 +311,14 @@ def test_the_page_names_servers_once_and_says_where_a_setting_is_cut(tmp_path: P
     assert f">{'x' * 300}…<" in page
 
 
+def test_sources_of_a_damaged_list_take_no_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(tmp_path / "run", [Query(at, 0, source=at) for at in range(2)])
+    (folder / "sources.csv").write_text("id,address\n0,192.0.2.7\n99999999999,192.0.2.8\n")
+    assert main(["export", str(folder), "--csv"]) == 0
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert ",0,192.0.2.7," in first and ",1,,,," in second
+
+
 def test_names_of_generated_queries_are_absolute_as_all_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
