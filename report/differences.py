@@ -53,10 +53,9 @@ def answer_text(reply: bytes) -> str:
 
 
 def pair_text(pair: Pair, found: Sequence[Finding], names: Sequence[str]) -> str:
-    heading = f"#{pair[0].seq} {_asked(pair[0].query)}"
     why = "; ".join(f"{one.kind}: {one.detail}" if one.detail else one.kind for one in found)
     parts = [f"{name}\n{answer_text(one.reply)}" for name, one in zip(names, pair, strict=True)]
-    return "\n\n".join([f"=== {heading}: {why}", *parts]) + "\n"
+    return "\n\n".join([f"=== #{pair[0].seq} {_asked(pair[0].query)}: {why}", *parts]) + "\n"
 
 
 def _asked(query: bytes) -> str:

@@ -28,8 +28,6 @@ from report.wire import HEADER_BYTES, end_of_question, rcode_name
 
 _STATUS = {one.value: one.name.lower() for one in Status}
 Column = NDArray[Any]
-
-
 Asked = tuple[str | None, str | None]  # name and type
 Names = Callable[[NDArray[np.uint64]], Sequence[Asked]]  # of queries by their numbers
 

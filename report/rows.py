@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from report.run import Json, as_dict, as_list, as_number
+from report.run import Json, as_dict, as_list, as_number, value_at
 from report.tables import micro, number, percent
 from report.transports import UNPLAYED
 
@@ -105,19 +105,15 @@ def _values(summary: Json, where: str) -> Iterator[tuple[Row, str, str, Any]]:
     for row in ROWS:
         if where in row.where.replace("?", "").split():
             for key, value in _at(summary, row.path):
-                path = row.path.removesuffix("*") + key if row.path.endswith("*") else row.path
-                yield row, row.title.format(key.replace("_", " ")), path, value
+                yield row, row.title.format(key.replace("_", " ")), row.path.replace("*", key), value
 
 
 def _at(summary: Json, path: str) -> Iterator[tuple[str, Any]]:
     """Last key and value; none of a part that the run does not have."""
-    *parts, last = path.split(".")
-    part = (*parts, last)[0]
+    part, (parent, _, last) = path.partition(".")[0], path.rpartition(".")
     if part in _MEASURED and as_dict(summary.get(part)).get(_MEASURED[part]) is None:
         return
-    inner: Any = summary
-    for key in parts:
-        inner = as_dict(inner).get(key)
+    inner = value_at(summary, parent) if parent else summary
     if last != "*":
         yield last, as_dict(inner).get(last) if last else summary
     elif isinstance(inner, list):
