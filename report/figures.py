@@ -106,13 +106,13 @@ def drawing(
         drawn = Drawn(**vars(words), figure=Figure(figsize=size), empty=empty)
         axes = drawn.figure.add_subplot()
         yield drawn, axes
-        if drawn.empty:
+        if empty:
             axes.clear()
             axes.set_axis_off()
             middle = {"ha": "center", "va": "center", "transform": axes.transAxes}
             axes.text(0.5, 0.5, words.nothing, fontsize=11, **middle)
         else:
-            legend_above(axes, legend)
+            _legend_above(axes, legend)
             _mark_curves(axes)
 
 
@@ -186,7 +186,7 @@ def whole_axis(axis: Axis) -> None:
     axis.set_major_locator(MaxNLocator(integer=True))
 
 
-def legend_above(axes: Axes, at_least: int = 2) -> None:
+def _legend_above(axes: Axes, at_least: int) -> None:
     """Above the data, where it hides nothing; in one line where the labels are short, and cut off where they
     are very long. None below `at_least` lines, and none where it would leave the data no room.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from report import curves, series
-from report.figures import WIDE, Drawn, Words, drawing, legend_above, plain_axis, whole_axis
+from report.figures import WIDE, Drawn, Words, drawing, plain_axis, whole_axis
 from report.papers.found import Found, points
 from report.run import Json, value_at
 
@@ -65,7 +65,7 @@ def _lines(name: str, found: Found) -> Drawn:
     title, measure = _LINES[name]
     ways = {label.partition(",")[0]: label for label in found.runs if found.runs[label]}
     caption = "Each dot is an interval of 10 s; the lines are fitted to them."
-    with drawing(Words(name, title, caption, "nothing was measured"), WIDE) as (drawn, axes):
+    with drawing(Words(name, title, caption, "nothing was measured"), WIDE, not any(ways)) as (drawn, axes):
         for number, (way, label) in enumerate(ways.items()):
             x, y = np.array(points(found, label, _RATE, measure), np.float64).reshape(-1, 2).T
             if len(set(x)) > 1:
@@ -74,23 +74,19 @@ def _lines(name: str, found: Found) -> Drawn:
                 axes.plot(ends, np.polyval(np.polyfit(x, y, 1), ends), color=f"C{number}", label=way)
         axes.set(xlabel="queries a second", ylabel="CPU in 10 s [s]", xlim=(0, None), ylim=(0, None))
         plain_axis(axes, "xy")
-        legend_above(axes)
-        drawn.empty = not any(ways)
     return drawn
 
 
 def _gaps(held: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]] | None]) -> Drawn:
     caption = "Share of the gaps up to each length: in the trace (dashed), and in the server's capture."
     words = Words("arrival-gaps", "Gaps between queries", caption, "nothing was captured")
-    with drawing(words, WIDE) as (drawn, axes):
+    with drawing(words, WIDE, not any(held.values())) as (drawn, axes):
         for number, (label, curve) in enumerate((label, one) for label, one in held.items() if one):
             for side, style, name in (("trace", "--", f"_{label}"), ("arrivals", "-", label)):
                 x, y = (np.array(curve[side][key]) for key in ("x", "y"))
                 axes.plot(np.maximum(x, 1e-4), y, style, color=f"C{number}", label=name)
         axes.set_xscale("log")
         curves.share_axis(axes, "gap between queries [ms]")
-        legend_above(axes)
-        drawn.empty = not any(held.values())
     return drawn
 
 
@@ -129,15 +125,13 @@ def _ratios(held: Mapping[str, Sequence[float] | None]) -> Drawn:
     caption = "Mean time of each node's lookups after the warm-up, over that of the cooperative ones."
     nothing = "no cooperative lookups were measured"
     words = Words("node-ratios", "Lookups beside cooperative ones", caption, nothing)
-    with drawing(words, WIDE) as (drawn, axes):
+    with drawing(words, WIDE, not others) as (drawn, axes):
         for label, means in others.items():
             ratios = np.array(means) / np.array(base)
             axes.plot(np.arange(1, len(ratios) + 1), ratios, "o-", label=label, markersize=4, linewidth=0.8)
         axes.set(xlabel="node", ylabel="times as long as cooperative", ylim=(0, None))
         whole_axis(axes.xaxis)
         plain_axis(axes, "y")
-        legend_above(axes)
-        drawn.empty = not others
     return drawn
 
 
@@ -148,7 +142,7 @@ def _answered_over(runs: Mapping[str, Json]) -> Drawn:
     over_tcp = np.array([_on_connections(runs[label]) for label in labels]) * 100
     caption = "How the queries were answered: over UDP, or asked again over TCP."
     words = Words("answered-over", "Answers by transport", caption, "nothing was measured")
-    with drawing(words, WIDE) as (drawn, axes):
+    with drawing(words, WIDE, not labels) as (drawn, axes):
         parts = {"over UDP": whole - over_tcp, "over TCP": over_tcp, "no answer": 100 - whole}
         left = np.zeros(len(labels))
         for (name, width), color in zip(parts.items(), ("C0", "C1", "0.85"), strict=True):
@@ -156,8 +150,6 @@ def _answered_over(runs: Mapping[str, Json]) -> Drawn:
             left = left + width
         axes.set(xlabel="share of the queries [%]", xlim=(0, 100))
         axes.invert_yaxis()
-        legend_above(axes)
-        drawn.empty = not labels
     return drawn
 
 
