@@ -109,7 +109,7 @@ def drawing(
         if empty:
             axes.clear()
             axes.set_axis_off()
-            middle = {"ha": "center", "va": "center", "transform": axes.transAxes}
+            middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
             axes.text(0.5, 0.5, words.nothing, fontsize=11, **middle)
         else:
             _legend_above(axes, legend)
