@@ -325,15 +325,13 @@ class Page:
     """Collects pairs for a page: of each class the first ones."""
 
     names: list[str]
-    pairs: list[tuple[Pair, list[Finding], list[str]]] = field(default_factory=list)
-    _held: Counter[tuple[str, str]] = field(default_factory=Counter)
+    pairs: dict[tuple[str, str, str], list[tuple[Pair, list[Finding]]]] = field(default_factory=dict)
 
     def collector(self, before: str, after: str) -> Seen:
         def seen(pair: Pair, found: list[Finding]) -> None:
-            kind = foremost(found).kind
-            self._held[after, kind] += 1
-            if self._held[after, kind] <= _ON_PAGE:
-                self.pairs.append((pair, found, [before, after]))
+            held = self.pairs.setdefault((before, after, foremost(found).kind), [])
+            if len(held) < _ON_PAGE:
+                held.append((pair, found))
 
         return seen
 
@@ -342,11 +340,12 @@ class Page:
     ) -> str:
         rows = [
             {
-                **_row_of(foremost(found).kind, pair, names),
+                **_row_of(kind, pair, names),
                 "again": again.words(pair[0].seq),
                 "why": "; ".join(dict.fromkeys(one.detail for one in found if one.detail)),
             }
-            for pair, found, names in self.pairs
+            for (*names, kind), held in self.pairs.items()
+            for pair, found in held
         ]
         rows.sort(key=lambda row: (CLASSES.index(row["class"]), row["seq"]))
         lonely = [
