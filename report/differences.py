@@ -115,12 +115,12 @@ def alone(
                 listed[side].append((finding, (both[side], both[0 if side else 1])))
         done += sum(map(len, held))
         told(done, of)
-    rows = [_alone(*one) for one in zip(sides, classes, listed, strict=True)]
+    each = [_alone(*one) for one in zip(sides, classes, listed, strict=True)]
     return {
         "queries": queries,
         "all_alike": alike,
-        "alone": rows,
-        "otherwise": queries - alike - sum(one["queries"] for one in rows),
+        "alone": each,
+        "otherwise": queries - alike - sum(one["queries"] for one in each),
         "no_answer_on_any_side": unanswered,
         "different_query": different,
     }, listed

@@ -63,8 +63,7 @@ class Drawn(Words):
     def rendered(self, form: str) -> bytes:
         """As `svg`, `png` or `pdf`; the same plot gives the same bytes."""
         out = io.BytesIO()
-        own = {"svg.hashsalt": self.name, "figure.constrained_layout.use": False}
-        with mpl.rc_context({**STYLE, **own}):
+        with mpl.rc_context({**STYLE, "svg.hashsalt": self.name, "figure.constrained_layout.use": False}):
             if engine := self.figure.get_layout_engine():  # laid out once: savefig() would for each form
                 engine.execute(self.figure)
                 self.figure.set_layout_engine(None)
