@@ -70,7 +70,7 @@ class Searching:
         if not tried.failed and not tried.summary["clean"]:
             tried.failed = f"the run is not clean: {tried.summary['unclean_because'][0]}"
         elif not tried.failed:
-            judged = (expect.judge(one, [tried.summary]) for one in expect.limits(self.wish.expect))
+            judged = [expect.judge(one, [tried.summary]) for one in expect.limits(self.wish.expect)]
             tried.failed = next((one.words for one in judged if one.state != "met"), "")
 
     def why_not_above(self, value: float) -> str:
