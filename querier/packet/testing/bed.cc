@@ -27,7 +27,7 @@
 namespace reprise::querier::testing {
 namespace {
 
-constexpr int kLookEveryMs = 5;
+constexpr int kWaitMs = 5;
 /// Before there is a link: looking for duplicates of its addresses would take seconds.
 constexpr auto* kNoDetection =
     "sysctl -qw net/ipv6/conf/default/accept_dad=0 net/ipv6/conf/default/dad_transmits=0";
@@ -81,7 +81,7 @@ void PacketBed::serve() {
         run(kNoDetection);
         entered_.set_value(gettid());
         auto wired = wired_.get_future();
-        while (wired.wait_for(std::chrono::milliseconds(kLookEveryMs)) !=
+        while (wired.wait_for(std::chrono::milliseconds(kWaitMs)) !=
                std::future_status::ready) {
             if (done_) {
                 return;
@@ -100,7 +100,7 @@ void PacketBed::serve() {
         }
         ready_.set_value();
         while (!done_) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(kLookEveryMs));
+            std::this_thread::sleep_for(std::chrono::milliseconds(kWaitMs));
             run_pending();
         }
     } catch (const std::exception&) {
