@@ -7,11 +7,12 @@ absolute afterward.
 
 import dataclasses
 import difflib
+import functools
 import os
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,7 +26,6 @@ from report.run import RENAMED
 from report.run import leaves as leaves_in
 
 _READER = TypeAdapter(Experiment)
-SYNTH_FILES = ("names", "tld_file")  # keys of [synth]
 EARLIER = re.compile(r"@(\d+)/(.+)")  # a value of [sweep]: a file of an earlier variant, counted from 1
 _NEAR = 0.7  # of a name, to be suggested: "nonsense" is none of "answers"
 
@@ -37,9 +37,9 @@ def load(path: Path, settings: list[str]) -> Experiment:
 
 def read(path: Path, settings: list[str]) -> tuple[Experiment, tuple[str, ...]]:
     """As `load`, with the dotted keys that the file and the settings give; all others have their defaults."""
-    table = _resolve_paths(tables.read(path), Experiment, path.resolve().parent)
+    table, here = with_paths(tables.read(path), _absolute(path.resolve().parent)), _absolute(Path.cwd())
     for setting in settings:
-        tables.lay_over(table, setting, _value_of)
+        tables.lay_over(table, setting, lambda key, text: with_paths(_typed(key, text), here, key))
     named = given(table)
     return of({"name": path.stem, **named}), tuple(name for name, _ in leaves_in(named))
 
@@ -102,9 +102,10 @@ def is_path(field: FieldInfo) -> bool:
     return any(isinstance(note, keys.File) for note in (*notes, *field.metadata))
 
 
-def file_keys() -> list[str]:
+@functools.cache
+def file_keys() -> frozenset[str]:
     """The whole names of those keys, with the ones of [synth]."""
-    return [*(name for name, field in leaves() if is_path(field)), *(f"synth.{one}" for one in SYNTH_FILES)]
+    return frozenset(("synth.names", "synth.tld_file", *(name for name, field in leaves() if is_path(field))))
 
 
 def leaves(kind: Any = Experiment, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -127,21 +128,11 @@ def keys_of(*tables: str) -> tuple[str, ...]:
     )
 
 
-def _value_of(names: list[str], text: str) -> Any:
-    """A `--set` value, whose paths count from the working directory."""
-    table = _typed(names, text)
-    for name in reversed(names):
-        table = {name: table}
-    table = _resolve_paths(table, Experiment, Path.cwd())
-    for name in names:
-        table = table[name]
-    return table
-
-
-def _typed(names: list[str], text: str) -> Any:
-    """Text where the schema wants text, otherwise a TOML value (bare words are text)."""
+def _typed(key: str, text: str) -> Any:
+    """A `--set` value: text where the schema wants text, otherwise a TOML value (bare words are text)."""
     kind: Any = Experiment
     field = None
+    names = key.split(".")
     for depth, name in enumerate(names):
         if field is not None and any(typing.get_origin(one) is dict for one, _ in choices(field.annotation)):
             return tables.parse(text)
@@ -159,42 +150,25 @@ def _typed(names: list[str], text: str) -> Any:
     return [value] if _is_list(kinds[0]) and value is not None and not isinstance(value, list) else value
 
 
-def _resolve_paths(table: dict[str, Any], kind: Any, base: Path) -> dict[str, Any]:
-    """The table with every path made absolute from `base`; wrong types are left for the schema to name. In
-    [sweep] each key has a list of values.
+def with_paths(value: Any, change: Callable[[str, str], str], key: str = "") -> Any:
+    """The tables, or the value of a key, with every path as `change` makes it of its key and itself: also in
+    lists, in [sweep] and in rules (`key = "@FILE"`). Wrong types are left for the schema to name.
     """
-    known = fields(kind)
-    result = dict(table)
-    for name, value in table.items():
-        swept = kind is Experiment and name == "sweep"
-        below = kind if swept else table_of(known[name]) if name in known else None
-        if below and isinstance(value, dict):
-            result[name] = _resolve_paths(value, below, base)
-        elif kind is Mutate and name == "rule":
-            result[name] = _resolve_key_files(value, base)
-        elif kind is Experiment and name == "synth" and isinstance(value, dict):
-            files = {key: _absolute(value[key], base) for key in SYNTH_FILES if key in value}
-            result[name] = {**value, **files}
-        elif name in known and is_path(known[name]):
-            result[name] = _absolute(value, base)
-    return result
+    key = key.removeprefix("sweep.")
+    if isinstance(value, dict):
+        return {name: with_paths(one, change, f"{key}.{name}".lstrip(".")) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_paths(one, change, key) for one in value]
+    if not isinstance(value, str) or not value:
+        return value
+    if key == "mutate.rule.key" and value.startswith("@"):
+        return f"@{change(key, value[1:])}"
+    return change(key, value) if key in file_keys() else value
 
 
-def _absolute(value: Any, base: Path) -> Any:
-    """A path, or each of a list; what is empty or in the results of an earlier variant stays."""
-    if isinstance(value, list):
-        return [_absolute(one, base) for one in value]
-    given = isinstance(value, str) and value and not EARLIER.fullmatch(value)
-    return os.path.normpath(base / value) if given else value
-
-
-def _resolve_key_files(given: Any, base: Path) -> Any:
-    """Rules with the files of their keys (`key = "@FILE"`) made absolute."""
-    if isinstance(given, list):
-        return [_resolve_key_files(one, base) for one in given]
-    if isinstance(given, dict) and str(given.get("key")).startswith("@"):
-        return {**given, "key": f"@{os.path.normpath(base / given['key'][1:])}"}
-    return given
+def _absolute(base: Path) -> Callable[[str, str], str]:
+    """Paths count from a folder, but for those in the results of an earlier variant."""
+    return lambda _, path: path if EARLIER.fullmatch(path) else os.path.normpath(base / path)
 
 
 # --- errors -----------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def text_of(value: Any) -> str:
 def lay_over(
     table: dict[str, Any],
     setting: str,
-    value_of: Callable[[list[str], str], Any] = lambda _, text: parse(text),
+    value_of: Callable[[str, str], Any] = lambda _, text: parse(text),
 ) -> None:
     """Puts one `--set a.b=value` into the tables; `value_of` makes a key's value of the text."""
     key, equals, text = setting.partition("=")
@@ -120,7 +120,7 @@ def lay_over(
         raise UsageError(f"--set {setting} has no '='", "write --set KEY=VALUE")
     names = key.strip().split(".")
     want(len(names) <= _DEEPEST, f"a --set key {_TOO_DEEP}", "see docs/formats.md for the keys")
-    value = value_of(names, text)
+    value = value_of(key.strip(), text)
     at = table
     for name in names[:-1]:
         at = at.setdefault(name, {})
