@@ -155,15 +155,15 @@ def test_a_manifest_becomes_an_inventory_that_an_experiment_is_placed_on(
     }
     experiment = experiments.load(ALL_TCP, ["topology.clients=2"])
     placed = inventory.place(experiment, inventory.read(tmp_path / "hosts.ini"))
-    assert {host: target.name for host, target in placed.targets.items()} == {
+    assert {host: target.name for target in placed for host in target.hosts} == {
         "controller": "controller0",
         "client1": "client0",
         "client2": "client1",
         "server": "server0",
     }
-    assert placed.home.interface({"172.16.1.1": "ens1f0"}) == "ens1f0"
+    assert placed[0].interface({"172.16.1.1": "ens1f0"}) == "ens1f0"
     way = "-l alice -a -x amd140.utah.cloudlab.us"
-    assert placed.home.command("true")[-6:-1] == way.split()
+    assert placed[0].command("true")[-6:-1] == way.split()
 
 
 @pytest.mark.slow
@@ -199,8 +199,8 @@ def test_the_example_inventory_is_read() -> None:
     counts = {group: len(hosts) for group, hosts in groups.items()}
     assert counts == {"controller": 1, "clients": 2, "servers": 1, "metas": 1}
     placed = inventory.place(experiments.load(ALL_TCP, []), groups)
-    assert placed.home.root == "/opt/reprise"
-    assert placed.targets["server"].interface({}) == "eno2"
+    assert placed[0].root == "/opt/reprise"
+    assert [one.interface({}) for one in placed if "server" in one.hosts] == ["eno2"]
     page = (programs.ROOT / "docs/testbeds.md").read_text(encoding="utf-8")
     for target in (one for group in groups.values() for one in group):
         for variable in target.variables:

@@ -93,10 +93,10 @@ def test_what_merge_generates_becomes_an_inventory_that_an_experiment_is_placed_
         experiments.load(programs.ROOT / "experiments/all-tcp.toml", ["topology.clients=2"]), groups
     )
     names = ["controller0", "client0", "client1", "server0"]
-    assert [one.name for one in placed.machines().values()] == names
-    assert placed.targets["server"].interface({"172.16.1.4": "eth1"}) == "eth1"
+    assert [one.name for one in placed] == names
+    assert placed[-1].interface({"172.16.1.4": "eth1"}) == "eth1"
     way = "-l murphy -J mergejump,murphy@x0-murphy -a -x controller"
-    assert placed.home.command("true")[-8:-1] == way.split()
+    assert placed[0].command("true")[-8:-1] == way.split()
 
 
 GROUPS = "[all]\nc\na\ns\n[controller]\nc\n[clients]\na\n[servers]\ns\n"

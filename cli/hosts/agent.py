@@ -86,7 +86,6 @@ def hello() -> dict[str, Any]:
     return {
         "version": VERSION,
         "source": source.checksum(),
-        "commit": machine.commit(),
         "cores": len(os.sched_getaffinity(0)),
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),

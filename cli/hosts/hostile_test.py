@@ -19,7 +19,7 @@ from cli.errors import RepriseError
 from cli.hosts import agent, changes, files, inputs, inventory, results, share
 from cli.hosts import run as hosts_run
 from cli.hosts.inventory import Target
-from cli.hosts.remote import Agent, RemoteMachine
+from cli.hosts.remote import Agent, Greeting, RemoteMachine
 from cli.plan import facts, privileges
 from cli.plan.guards_test import PLAIN, planned
 from cli.plan.placement_test import OFFICE
@@ -359,8 +359,8 @@ ASKED: list[Callable[[RemoteMachine], object]] = [
 def test_agents_answers_of_a_wrong_form_are_errors(host: Host, here: Path) -> None:
     answers = [None, *(WRONG * len(ASKED))]
     stream = b"".join(json.dumps({"ok": one}).encode() + b"\n" for one in answers)
-    speaker = Agent(host({}, stream), RUN)
-    there = RemoteMachine(speaker, planned(PLAIN, OFFICE), here, ("server",))
+    speaker = Agent(dataclasses.replace(host({}, stream), hosts=("server",)), RUN)
+    there = RemoteMachine(speaker, planned(PLAIN, OFFICE), here)
     for ask in ASKED:
         for _ in WRONG:
             with pytest.raises(RepriseError, match="load reports a wrong"):
@@ -370,12 +370,13 @@ def test_agents_answers_of_a_wrong_form_are_errors(host: Host, here: Path) -> No
 
 @pytest.mark.parametrize("wrong", [[1], [[]], 5, {"server.csv": 5}, {"server.csv": None}])
 def test_answers_of_commands_of_a_wrong_form_are_errors(host: Host, here: Path, wrong: object) -> None:
-    plan, target = planned(PLAIN, OFFICE), host(wrong, json.dumps(wrong).encode())
+    plan = planned(PLAIN, OFFICE)
+    target = dataclasses.replace(host(wrong, json.dumps(wrong).encode()), hosts=("client1",))
     asks: list[Callable[[], object]] = [
         lambda: results.fetch(target, RUN, here),
-        lambda: share.send(plan, target, target, ["client1"]),
+        lambda: share.send(plan, target, target),
         lambda: inputs._listed(target),
-        lambda: inventory.checked("load", wrong, hosts_run.Greeting),
+        lambda: inventory.checked("load", wrong, Greeting),
     ]
     for ask in asks:
         with pytest.raises(RepriseError, match="load reports a wrong"):

@@ -21,7 +21,7 @@ from cli.executor import run as local
 from cli.executor.sandbox import STOP
 from cli.experiment.schema import Hierarchy, World
 from cli.hosts import changes, inputs, inventory, leftovers, results, run, share, source
-from cli.hosts.inventory import Placement, Target
+from cli.hosts.inventory import Target
 from cli.plan import network
 from cli.plan.guards_test import PLAIN, WORLD, planned
 from cli.plan.placement_test import OFFICE
@@ -51,12 +51,12 @@ def test_hosts_get_no_zone_that_includes_files(
     zone = tmp_path / "zone"
     zone.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     server = dataclasses.replace(PLAIN.server, zone=str(zone))
-    placement = Placement({network.CONTROLLER: Target("n", {})})
+    targets = [Target("n", {}, (network.CONTROLLER,))]
     copied: list[Path] = []
     monkeypatch.setattr(inputs, "_listed", lambda _: set())
     monkeypatch.setattr(inputs, "_copy", lambda _target, path, _sum: copied.append(path))
     with pytest.raises(UsageError, match=r"has \$INCLUDE lines") if refused else contextlib.nullcontext():
-        inputs.carry(dataclasses.replace(PLAIN, server=server), placement)
+        inputs.carry(dataclasses.replace(PLAIN, server=server), targets)
     assert copied == ([] if refused else [zone])
 
 
@@ -106,10 +106,10 @@ def test_a_signal_ends_the_copying_of_results(
 
     monkeypatch.setattr(results, "fetch", fetch)
     monkeypatch.setattr(Target, "python", lambda *_: ["true"])
-    placement = Placement({network.CONTROLLER: Target("n", {})})
+    targets = [Target("n", {}, (network.CONTROLLER,))]
     folder = local.Folder(tmp_path / "run.partial", tmp_path / "run")
     with run._wishes() as life:
-        uncollected = run._fetch(placement, planned(PLAIN, OFFICE), folder, life)
+        uncollected = run._fetch(targets, planned(PLAIN, OFFICE), folder, life)
     assert uncollected == ({"n": "it was interrupted"} if interrupted else {})
     assert ("results of n were not collected" in capsys.readouterr().err) == interrupted
 
@@ -122,12 +122,12 @@ def test_who_fills_caches_has_the_trace(
     trace.touch()
     emulated = Hierarchy(synth=World(zones=20), cache=cache, resolver=("bind", "bind"))
     experiment = dataclasses.replace(WORLD, trace=str(trace), hierarchy=emulated)
-    hosts = ("controller", "client1", "client2", "client3", "server", "server2", "meta1")
-    targets = {host: Target(host.removeprefix("client")[:1], {"host": host}) for host in hosts}
+    hosts = ("controller", "client1", "client2", "client3", "server", "meta1")
+    targets = [Target(host.removeprefix("client")[:1], {}, (host,)) for host in hosts]
     copied: list[str] = []
     monkeypatch.setattr(inputs, "_listed", lambda _: set())
     monkeypatch.setattr(inputs, "_copy", lambda target, _path, _sum: copied.append(target.name))
-    there = inputs.carry(experiment, Placement(targets))
+    there = inputs.carry(experiment, targets)
     assert copied == readers.split()
     assert there.trace == str(changes.place_of(changes.named_sum(trace)) / "trace")
 
@@ -139,7 +139,7 @@ def test_hosts_get_the_names_that_a_trace_is_made_of(tmp_path: Path, monkeypatch
     monkeypatch.setattr(inputs, "_listed", lambda _: set())
     monkeypatch.setattr(inputs, "_copy", lambda _target, path, _sum: copied.append(path))
     made = dataclasses.replace(PLAIN, trace=None, synth={"names": str(names)})
-    there = inputs.carry(made, Placement({network.CONTROLLER: Target("n", {})}))
+    there = inputs.carry(made, [Target("n", {}, (network.CONTROLLER,))])
     assert copied == [names]
     assert there.synth is not None
     assert there.synth["names"] != str(names)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,11 @@ MOST_SAID = 64 << 20  # bytes in one answer from a host
 
 @dataclass(frozen=True)
 class Target:
-    """One machine of the inventory."""
+    """One machine of the inventory, and which hosts of the plan it is."""
 
     name: str
     variables: Mapping[str, Any]
+    hosts: tuple[str, ...] = ()
 
     @property
     def local(self) -> bool:
@@ -98,7 +99,7 @@ class Target:
             except (ValueError, RecursionError):
                 text = last_line(errors.read())
                 if not text.startswith(_OURS):
-                    raise unreachable(self, text) from None
+                    raise UnreachableError(self, text) from None
                 what, _, hint = text.removeprefix(_OURS).partition("; ")
                 raise RepriseError(f"{self.name}: {what}", hint) from None
         return checked(self.name, value, form)
@@ -135,25 +136,6 @@ class Target:
             "set reprise_interface in the inventory",
         )
         return interface
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Machines by the plan's hosts."""
-
-    targets: Mapping[str, Target]
-
-    @property
-    def home(self) -> Target:
-        """Where the controller runs, and what is prepared is prepared."""
-        return self.targets[network.CONTROLLER]
-
-    def machines(self) -> dict[str, Target]:
-        """Each once, by its name; the controller's first."""
-        return {one.name: one for one in (self.home, *self.targets.values())}
-
-    def hosts_of(self, target: Target) -> tuple[str, ...]:
-        return tuple(host for host, one in self.targets.items() if one.name == target.name)
 
 
 def read(*paths: Path) -> dict[str, list[Target]]:
@@ -197,8 +179,10 @@ def _listed(found: Mapping[str, Any], group: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placement:
-    """Which machine is which host of the plan; too few machines are a usage error."""
+def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> list[Target]:
+    """The machines that are hosts of the plan, the controller's first, where also what is prepared is
+    prepared; too few machines are a usage error.
+    """
     emulated = experiment.emulated
     wanted = {
         "controller": [network.CONTROLLER],
@@ -230,7 +214,9 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
         f"Reprise would be in {' and in '.join(roots)} on different hosts",
         "give all hosts the same reprise_root",
     )
-    return Placement(targets)
+    machines = {one.name: one for one in targets.values()}
+    hosts_of = {name: tuple(host for host, one in targets.items() if one.name == name) for name in machines}
+    return [replace(one, hosts=hosts_of[name]) for name, one in machines.items()]
 
 
 _adapter = functools.cache(TypeAdapter)
@@ -246,35 +232,30 @@ def checked(name: str, value: Any, form: Any) -> Any:
         raise RepriseError(f"{name} reports a wrong {where}: {what['msg']}", "look at that host") from None
 
 
-def passed_on(source: list[str], to: list[str], given: bytes = b"", head: bytes = b"") -> str | None:
-    """Runs two programs: what one writes, given its input, is the other's input, with `head` before it. None
-    where both did well, or else the last that they said.
+def passed_on(
+    source: list[str], to: list[str], what: str, hint: str, given: bytes = b"", head: bytes = b""
+) -> None:
+    """Runs two programs: what one writes, given its input, is the other's input, with `head` before it. Where
+    one of them fails, `what` is not copied, and the error has the last that they said.
     """
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
         asked.write(given)
         asked.seek(0)
         status = 1
-        with subprocess.Popen(
-            to, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors
-        ) as receiver:
-            assert receiver.stdin is not None
-            with contextlib.suppress(OSError), receiver.stdin as pipe:  # its status says what is wrong
+        with subprocess.Popen(to, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors) as other:
+            assert other.stdin is not None
+            with contextlib.suppress(OSError), other.stdin as pipe:  # its status says what is wrong
                 pipe.write(head)
                 pipe.flush()
-                status = subprocess.run(
-                    source, stdin=asked, stdout=pipe, stderr=errors, check=False
-                ).returncode
-        errors.seek(0)
-        return last_line(errors.read()) if status or receiver.returncode else None
+                status = subprocess.call(source, stdin=asked, stdout=pipe, stderr=errors)
+        if status or other.returncode:
+            errors.seek(0)
+            raise RepriseError(f"cannot copy {what}: {last_line(errors.read()) or 'no message'}", hint)
 
 
 class UnreachableError(RepriseError):
-    """A machine that does not answer, or does not any more."""
+    """A machine that does not answer, or does not any more; `reason`: what ssh said."""
 
-
-def unreachable(target: Target, reason: str) -> UnreachableError:
-    """The error of a machine, with what ssh said."""
-    return UnreachableError(
-        f"{target.name} cannot be reached: {reason or 'ssh failed'}",
-        "try it by hand: " + " ".join(target.command("true")[:-1]),
-    )
+    def __init__(self, target: Target, reason: str) -> None:
+        what = f"{target.name} cannot be reached: {reason or 'ssh failed'}"
+        super().__init__(what, "try it by hand: " + " ".join(target.command("true")[:-1]))

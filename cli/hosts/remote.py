@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import ipaddress
 import json
 import os
 import select
@@ -11,22 +12,41 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 from cli.errors import RepriseError, complain, last_line, one_line
 from cli.executor.machine import Said, State, Text
 from cli.executor.processes import Child
 from cli.hosts import changes, results, share
-from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, checked, unreachable
+from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, checked
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan
 
 _AWAKE_S = 10.0
 _PATIENCE_S = 180.0  # for one answer: ten thousand addresses may be added for it
+_Address = Annotated[str, AfterValidator(lambda text: str(ipaddress.ip_address(text)))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Greeting:
+    """What the agent's `hello` reports about a machine."""
+
+    version: str
+    source: str
+    cores: int
+    operator: str
+    interfaces: dict[_Address, str]
+    dns_ports: list[str]
+    clock: dict[str, Any]
+    host: dict[str, Any]
 
 
 class Agent:
     """The agent on a machine: a process of ssh that is written to and read from."""
+
+    said: Greeting  # its answer to `hello`
 
     def __init__(self, target: Target, run: str) -> None:
         """Starts it for a run; it has not answered yet."""
@@ -48,23 +68,15 @@ class Agent:
         threading.Thread(target=self._wake, daemon=True).start()
 
     def _wake(self) -> None:
-        while not self._ended.wait(_AWAKE_S):
-            if self._lock.acquire(blocking=False):
-                try:
-                    self._exchange("nop")
-                except RepriseError:
-                    return  # whoever asks next is told
-                finally:
-                    self._lock.release()
+        with contextlib.suppress(RepriseError, ValueError):  # whoever asks next is told, or it is closed
+            while not self._ended.wait(_AWAKE_S):
+                self.ask("nop")
 
     def ask(self, do: str, form: Any = None, **values: Any) -> Any:
         """Its answer to a request, of the type `form`; its error is raised, with its machine named."""
         with self._lock:
-            return checked(self.target.name, self._exchange(do, **values), form)
-
-    def _exchange(self, do: str, **values: Any) -> Any:
-        self.send(do, **values)
-        return self.receive()
+            self.send(do, **values)
+            return checked(self.target.name, self.receive(), form)
 
     def send(self, do: str, **values: Any) -> None:
         """Several machines work at the same time when all are asked first."""
@@ -81,13 +93,13 @@ class Agent:
         reader = self._process.stdout.fileno()
         while b"\n" not in self._rest:
             if not select.select([reader], [], [], _PATIENCE_S)[0]:
-                raise unreachable(self.target, f"no answer in {_PATIENCE_S:g} s")
+                raise UnreachableError(self.target, f"no answer in {_PATIENCE_S:g} s")
             chunk = os.read(reader, 1 << 20)
             if not chunk:
                 raise self._lost()
             self._rest += chunk
             if len(self._rest) > MOST_SAID:
-                raise unreachable(self.target, "its answer is too long")
+                raise UnreachableError(self.target, "its answer is too long")
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             value = json.loads(line)
@@ -95,11 +107,12 @@ class Agent:
                 raise RepriseError(f"{self.target.name}: {value['error']}", str(value["hint"]))
             return value["ok"]
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise unreachable(self.target, f"its answer makes no sense: {one_line(str(line[:80]))}") from None
+            what = f"its answer makes no sense: {one_line(str(line[:80]))}"
+            raise UnreachableError(self.target, what) from None
 
     def _lost(self) -> UnreachableError:
         self._process.wait()
-        return unreachable(self.target, self.last_words() or "its agent ended")
+        return UnreachableError(self.target, self.last_words() or "its agent ended")
 
     def last_words(self) -> str:
         """Of ssh or of the agent itself."""
@@ -125,23 +138,18 @@ class RemoteMachine:
 
     tick_s = 0.2
 
-    def __init__(self, agent: Agent, plan: Plan, local: Path, hosts: tuple[str, ...]) -> None:
+    def __init__(self, agent: Agent, plan: Plan, local: Path) -> None:
+        self.agent, self.target = agent, agent.target
         self._children: dict[int, Child] = {}
-        self._agent = agent
         self._plan = plan
         self._results = local
-        self._hosts = hosts
         self._state = State({})
-        self._has_main = any(one.id == plan.main and one.host in hosts for one in plan.processes)
+        self._has_main = any(one.id == plan.main and one.host in self.target.hosts for one in plan.processes)
         self._steal: tuple[float, float] | None = None  # since its boot, at the first poll and at the last
         agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
         folder = changes.runtime(plan.run)
         seen = folder / "results" if plan.user else changes.results(plan.run)
         self._names = {RUN: str(folder), RESULTS: str(seen)}
-
-    @property
-    def target(self) -> Target:
-        return self._agent.target
 
     @property
     def steal_s(self) -> float | None:
@@ -152,7 +160,7 @@ class RemoteMachine:
         """The agent's answer; `otherwise` where the machine was lost, whose processes have all ended then."""
         if self._state.lost is None:
             try:
-                return self._agent.ask(do, form, **values)
+                return self.agent.ask(do, form, **values)
             except UnreachableError as error:
                 self._state = State({}, records=self._state.records, lost=error.what)
                 for child in self._children.values():
@@ -160,7 +168,7 @@ class RemoteMachine:
         return otherwise
 
     def prepare(self) -> list[str]:
-        return list(self._agent.ask("prepare", list[Text]))
+        return list(self.agent.ask("prepare", list[Text]))
 
     def carry_out(self, steps: Sequence[HostStep]) -> None:
         """Those of the set-up over connections of their own, and outside of the sandbox, so that they can be
@@ -182,12 +190,12 @@ class RemoteMachine:
     def start(self, ident: str, turn: int = 0) -> Child:
         what = self._plan.named(ident)
         log = self._results / "logs" / f"{ident}.log"
-        pid = self._agent.ask("start", int, ident=ident, turn=turn)
+        pid = self.agent.ask("start", int, ident=ident, turn=turn)
         self._children[pid] = Child(ident, what.role, what.host, pid, log, turn=turn)
         return self._children[pid]
 
     def begin(self) -> None:
-        self._agent.ask("begin")
+        self.agent.ask("begin")
 
     def poll(self, awaited: str = "", ended: bool = False) -> State:
         """Everything that may have changed, in one answer."""
@@ -216,7 +224,7 @@ class RemoteMachine:
         """
         if self._state.lost is None:
             files = sorted({one.files for one in self._plan.figures})
-            own = share.results(self._plan, self._hosts)
+            own = share.results(self._plan, self.target.hosts)
             with contextlib.suppress(UnreachableError):
                 results.fetch(self.target, self._plan.run, self._results, own, files)
         return {}

@@ -17,7 +17,7 @@ from cli.errors import RepriseError, last_line, want
 from cli.executor import run as local
 from cli.executor.machine import Text
 from cli.hosts import changes, files, inventory, share
-from cli.hosts.inventory import Target, unreachable
+from cli.hosts.inventory import Target, UnreachableError
 from cli.plan import planned
 from cli.plan.planned import RESULTS
 from report import whole_file
@@ -97,7 +97,7 @@ def _copy(target: Target, run: str, to: Path, names: list[str]) -> None:
         errors.seek(0)
         said = last_line(errors.read())
     if there.returncode == _CUT_OFF:
-        raise unreachable(target, said)
+        raise UnreachableError(target, said)
     if there.returncode != 0 or complaint:
         raise RepriseError(f"{target.name}: cannot read results: {said or complaint}", "check its disk")
 

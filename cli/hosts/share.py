@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
-from cli.errors import RepriseError
 from cli.executor.machine import Text
 from cli.hosts import files
 from cli.hosts.inventory import Target, passed_on
@@ -99,12 +98,11 @@ def wanted(
     return found
 
 
-def send(plan: Plan, home: Target, to: Target, hosts: Iterable[str]) -> None:
-    """Copies what the steps have made on `home` and the hosts need, with owners by their names."""
-    listed = wanted(plan, hosts, home.ask(_MADE, "made", run=plan.run))
+def send(plan: Plan, home: Target, to: Target) -> None:
+    """Copies what the steps have made on `home` and another machine needs, with owners by their names."""
+    listed = wanted(plan, to.hosts, home.ask(_MADE, "made", run=plan.run))
     names = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name, _, _ in listed)
     head = json.dumps(listed).encode() + b"\n"
     there, here = home.call("send", run=plan.run), to.call("put", run=plan.run)
-    if (complaint := passed_on(there, here, names, head)) is not None:
-        what = f"cannot copy prepared files from {home.name} to {to.name}: {complaint or 'no message'}"
-        raise RepriseError(what, "check that both have enough free memory")
+    what, hint = f"prepared files from {home.name} to {to.name}", "check that both have enough free memory"
+    passed_on(there, here, what, hint, names, head)

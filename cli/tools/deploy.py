@@ -26,10 +26,10 @@ def command_run(options: argparse.Namespace) -> int:
     """Refuses an inventory or servers that do not fit before anything is done."""
     experiment = experiments.load(options.experiment, options.set)
     check_kinds(experiment)
-    placement = inventory.place(experiment, inventory.read(*options.inventory))
+    targets = inventory.place(experiment, inventory.read(*options.inventory))
     if not options.no_deploy:
         _deploy(options)
-    return hosts_run.carry_out(options, placement)
+    return hosts_run.carry_out(options, targets)
 
 
 def _deploy(options: argparse.Namespace) -> None:
