@@ -19,48 +19,22 @@ NETMASK = "255.255.255.0"
 MOST_NODES = 254  # addresses in the LAN
 MOST_CLIENTS = 200  # topology.clients of an experiment
 UBUNTU_24 = "urn:publicid:IDN+emulab.net+image+emulab-ops//UBUNTU24-64-STD"
-SPEEDS = [  # in kbit/s
-    (0, "Any"),
-    (1000000, "1 Gbit/s"),
-    (10000000, "10 Gbit/s"),
-    (25000000, "25 Gbit/s"),
-    (100000000, "100 Gbit/s"),
-]
+SPEEDS = [(gbit * 1000000, "%d Gbit/s" % gbit if gbit else "Any") for gbit in (0, 1, 10, 25, 100)]  # kbit/s
 
 
 def define(pc):
     """The parameters that the portal asks for."""
     kinds = portal.ParameterType
+    servers = "One, or one for each resolver of an emulated hierarchy."
+    metas = "For an emulated hierarchy only: hierarchy.instances of the experiment."
+    nodes = "Empty: any type that is free. For measurements all nodes should have the same."
+    image = "Debian 12, or a derivative with Python 3.11 or later such as Ubuntu 24.04."
     pc.defineParameter("clients", "Number of clients", kinds.INTEGER, 1)
-    pc.defineParameter(
-        "servers",
-        "Number of servers",
-        kinds.INTEGER,
-        1,
-        longDescription="One, or one for each resolver of an emulated hierarchy.",
-    )
-    pc.defineParameter(
-        "metas",
-        "Number of meta-DNS-servers",
-        kinds.INTEGER,
-        0,
-        longDescription="For an emulated hierarchy only: hierarchy.instances of the experiment.",
-    )
-    pc.defineParameter(
-        "nodeType",
-        "Type of the nodes",
-        kinds.NODETYPE,
-        "",
-        longDescription="Empty: any type that is free. For measurements all nodes should have the same.",
-    )
+    pc.defineParameter("servers", "Number of servers", kinds.INTEGER, 1, longDescription=servers)
+    pc.defineParameter("metas", "Number of meta-DNS-servers", kinds.INTEGER, 0, longDescription=metas)
+    pc.defineParameter("nodeType", "Type of the nodes", kinds.NODETYPE, "", longDescription=nodes)
     pc.defineParameter("linkSpeed", "Speed of the LAN", kinds.BANDWIDTH, 0, SPEEDS)
-    pc.defineParameter(
-        "diskImage",
-        "Disk image",
-        kinds.IMAGE,
-        UBUNTU_24,
-        longDescription="Debian 12, or a derivative with Python 3.11 or later such as Ubuntu 24.04.",
-    )
+    pc.defineParameter("diskImage", "Disk image", kinds.IMAGE, UBUNTU_24, longDescription=image)
 
 
 def check(pc, params):

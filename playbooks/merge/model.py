@@ -4,19 +4,7 @@ Same names, addresses and order as in profile.py, which is CloudLab's. `mrg node
 nodes into the groups of Reprise. Set the numbers below as your experiment needs them.
 """
 
-from mergexp import (
-    Network,
-    capacity,
-    experiment,
-    experimentnetresolution,
-    gb,
-    gbps,
-    image,
-    ip4,
-    memory,
-    metal,
-    proc,
-)
+import mergexp as merge
 
 CLIENTS = 1
 SERVERS = 1  # one for each resolver of an emulated hierarchy
@@ -36,20 +24,20 @@ GROUPS = {"controller": "controller", "client": "clients", "server": "servers", 
 def make_node(net, role, index):
     """A node in its group."""
     name = role if role == "controller" else f"{role}{index}"
-    wanted = [image == IMAGE, proc.cores >= CORES, memory.capacity >= gb(MEMORY_GB)]
-    node = net.node(name, *wanted, *([metal == 1] if METAL else []))
+    wanted = [merge.image == IMAGE, merge.proc.cores >= CORES, merge.memory.capacity >= merge.gb(MEMORY_GB)]
+    node = net.node(name, *wanted, *([merge.metal == 1] if METAL else []))
     node.properties["group"] = [GROUPS[role]]
     return node
 
 
 def build():
     """The whole network. Names of nodes mean their addresses in the control network, not in the LAN."""
-    net = Network("reprise", experimentnetresolution == False)  # noqa: E712 - makes a constraint
+    net = merge.Network("reprise", merge.experimentnetresolution == False)  # noqa: E712 - makes a constraint
     nodes = [make_node(net, role, index) for role, count in ROLES for index in range(count)]
-    lan = net.connect(nodes, *([capacity == gbps(SPEED_GBPS)] if SPEED_GBPS else []))
+    lan = net.connect(nodes, *([merge.capacity == merge.gbps(SPEED_GBPS)] if SPEED_GBPS else []))
     for index, node in enumerate(nodes, 1):
-        lan[node].socket.addrs = ip4(f"{PREFIX}.{index}/24")
+        lan[node].socket.addrs = merge.ip4(f"{PREFIX}.{index}/24")
     return net
 
 
-experiment(build())
+merge.experiment(build())
