@@ -77,19 +77,16 @@ def _with_table(text: str, head: str, lines: Iterable[str]) -> str:
 
 def json_schema() -> str:
     """The JSON Schema of experiments; a file need not name itself."""
-    value = TypeAdapter(Experiment).json_schema(by_alias=True)
+
+    def untitled(table: dict[str, Any]) -> dict[str, Any]:
+        """Without the titles that pydantic makes of names."""
+        return {name: one for name, one in table.items() if name != "title" or isinstance(one, dict)}
+
+    text = json.dumps(TypeAdapter(Experiment).json_schema(by_alias=True))
+    value = json.loads(text, object_hook=untitled)
     value["required"] = [name for name in value.pop("required", []) if name != "name"]
-    text = json.dumps(_untitled(value), indent=1, ensure_ascii=False)
+    text = json.dumps(value, indent=1, ensure_ascii=False)
     return re.sub(r"\n {5,}", " ", re.sub(r"\n {4,}(?=[\]}])", "", text)) + "\n"  # a key a line
-
-
-def _untitled(value: Any) -> Any:
-    """Without the titles that pydantic makes of names."""
-    if isinstance(value, dict):
-        return {
-            name: _untitled(one) for name, one in value.items() if name != "title" or isinstance(one, dict)
-        }
-    return [_untitled(one) for one in value] if isinstance(value, list) else value
 
 
 def described() -> dict[str, Any]:
@@ -110,8 +107,8 @@ def settings_module(tables: dict[str, Any]) -> str:
     lines = [
         '"""Settings, and names of servers, by `python -m cli.experiment.document`. Do not edit."""\n\n',
         "from typing import Annotated, Literal\n\n",
-        "from pydantic import Field\nfrom pydantic.dataclasses import dataclass\n\n",
-        "from cli.experiment.keys import CONFIG, Flag, Mixed, Number, Path, Text, Texts, Whole, doc, span\n",
+        "from pydantic import Field\n\n",
+        "from cli.experiment.keys import Flag, Mixed, Number, Path, Table, Text, Texts, Whole, doc, span\n",
         "\n",
         "# fmt: off\n",
     ]
@@ -119,7 +116,7 @@ def settings_module(tables: dict[str, Any]) -> str:
         lines += [f"{title} = Literal{[name for name, kind in KINDS.items() if getattr(kind, can)]}\n"]
     lines += ["\n"]
     for table, settings in tables.items():
-        lines += ["\n@dataclass(frozen=True, config=CONFIG)\n", f"class {table.title()}Settings:\n"]
+        lines += [f"\nclass {table.title()}Settings(Table):\n"]
         lines += [_setting(name, one) for name, one in settings.items()] + ["\n"]
     return "".join(lines).rstrip() + "\n"
 

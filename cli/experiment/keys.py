@@ -1,12 +1,21 @@
 """What the keys of experiments are made of: types, ranges and meanings."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, dataclass_transform
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict
+from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
-CONFIG = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
+_CONFIG = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+class Table:
+    """What is made of this is a table of experiments: a frozen dataclass that pydantic checks."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, config=_CONFIG)(cls)
 
 
 class File:

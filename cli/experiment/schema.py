@@ -9,10 +9,9 @@ import ipaddress
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from cli import run_name
-from cli.experiment.keys import CONFIG, Flag, Number, Path, Text, Texts, Whole, Zone, doc, form, span
+from cli.experiment.keys import Flag, Number, Path, Table, Text, Texts, Whole, Zone, doc, form, span
 from cli.experiment.settings import (
     Authoritative,
     Proxy,
@@ -29,8 +28,7 @@ _MOST_MS, _MOST_SEED = 100_000, (1 << 63) - 1
 
 # A key a line.
 # fmt: off
-@dataclass(frozen=True, config=CONFIG)
-class RootLike:
+class RootLike(Table):
     """a signed root-like zone made on the spot, with the names of Debian's publicsuffix package"""
 
     seed: Annotated[Whole, span(0, _MOST_SEED, "of what is drawn")] = 1
@@ -39,8 +37,7 @@ class RootLike:
     zsk_bits: Annotated[Whole, span(1_024, 4_096, "size of the key that signs the zone")] = 2048
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Wildcard:
+class Wildcard(Table):
     """a zone made on the spot in which every name has an answer: its apex and `*` have A, AAAA and TXT records"""
 
     origin: Annotated[Zone, doc("name of the zone")] = "example.com."
@@ -52,8 +49,7 @@ AUTHORITATIVE = ", ".join(f'"{name}"' for name in get_args(Authoritative)[:-1]) 
 Stateless = Literal["reference", "bpf"]  # fronts of our own
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Server:
+class Server(Table):
     """the server under test"""
 
     kind: Annotated[Literal[Authoritative, "command", "address", "hierarchy"], doc("`command`: a server of yours that `server.command` starts; `address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
@@ -81,8 +77,7 @@ class Server:
     wildcard: Wildcard | None = None
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Front:
+class Front(Table):
     """options of `server.front`"""
 
     timeout_ms: Annotated[Whole, span(1, 600_000, "not `dnsdist`: an entry for a query without an answer is kept for this time, ms")] = 3_000
@@ -97,7 +92,6 @@ class Front:
     config: Annotated[Path | None, doc("`dnsdist` only: file of lines for its configuration")] = None
 
 
-@dataclass(frozen=True, config=CONFIG)
 class Replay(ReplaySettings):
     """how the trace is played"""
 
@@ -109,8 +103,7 @@ class Replay(ReplaySettings):
         return self.source_mode in ("addresses", "packet")
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Mutate:
+class Mutate(Table):
     """change the trace (or the synthesized one) as it is played; `rules` of `summary.json` says what each
     rule did. For `heavy`, `jitter` and a `shift` of some queries the changed trace is written first, as with
     `keep`. A rule of the file that sends queries over TLS needs a `[tls]` table
@@ -129,7 +122,6 @@ class Mutate:
         return any(one.name in to for one in SERVED if one.tls for to in wanted)
 
 
-@dataclass(frozen=True, config=CONFIG)
 class Tls(TlsSettings):
     """how queries travel over TLS (RFC 7858). A server of ours speaks it where this table is there or
     `replay.transport` is `"tls"`, with a key and a certificate made for the run: name `server.reprise.test`
@@ -139,7 +131,6 @@ class Tls(TlsSettings):
     key: Annotated[Literal["ecdsa-p256", "rsa-2048"], doc("key of our own server")] = "ecdsa-p256"
 
 
-@dataclass(frozen=True, config=CONFIG)
 class Socket(SocketSettings):
     """what delays segments of TCP, at the clients, the server and the links between them"""
 
@@ -147,8 +138,7 @@ class Socket(SocketSettings):
     offload: Annotated[Flag, doc("false: hosts leave no segmentation to their interfaces, so that what a host sends are segments as on a wire; on this machine only")] = True
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Generate:
+class Generate(Table):
     """instead of a trace one query again and again, without `[mutate]`; wants `replay.rate`, `.fast` or
     `source_rate`, and `.limit` or `.duration_s`; wins over `[synth]`
     """
@@ -160,8 +150,7 @@ class Generate:
     rd: Annotated[Flag | None, doc("with the flag RD, which resolvers want; not given: true for `server.kind` `hierarchy` and `address`, else false")] = None
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Rtt:
+class Rtt(Table):
     """distance between the ends of a path, as whole round trips"""
 
     rtt_ms: Annotated[Number | None, span(0, _MOST_MS, "round trip, ms; where a table is given too, of the addresses it leaves")] = None
@@ -175,8 +164,7 @@ class Rtt:
     realtime: Annotated[Flag, doc("the delay line runs before ordinary processes (SCHED_FIFO, needs root)")] = False
 
 
-@dataclass(frozen=True, config=CONFIG)
-class World:
+class World(Table):
     """a synthetic hierarchy, as by `reprise zones synth`. A `[synth]` trace of profile `recursive` without
     `names` and `unique_below` asks for its names
     """
@@ -186,8 +174,7 @@ class World:
     signed: Annotated[Flag, doc("with DNSSEC")] = False
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Hierarchy:
+class Hierarchy(Table):
     """what stands behind the resolver under test with `server.kind = "hierarchy"`, see
     [hierarchy.md](hierarchy.md)
     """
@@ -221,8 +208,7 @@ class Hierarchy:
         return (self.resolver,) if isinstance(self.resolver, str) else self.resolver
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Fault:
+class Fault(Table):
     """what goes wrong at a time of the replay, one effect a table; see [faults.md](faults.md)"""
 
     at: Annotated[Number, span(0, 1e6, "begins so many seconds after the start of the replay")] = 0.0
@@ -238,8 +224,7 @@ class Fault:
     restart: Annotated[Flag, doc("of a server: it is shut down, and started again")] = False
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Topology:
+class Topology(Table):
     """where the processes run"""
 
     kind: Annotated[Literal["local", "host"], doc("`local`: network namespaces on this machine, or the hosts of an inventory; `host`: this machine's own network, from which a server at an address is reached")] = "local"
@@ -247,8 +232,7 @@ class Topology:
     queriers: Annotated[Whole, span(0, 1_024, "on each client; 0 = the cores shared by the clients")] = 0
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Sample:
+class Sample(Table):
     """what is watched"""
 
     hz: Annotated[Number, span(0.1, 10, "samples a second")] = 1.0
@@ -257,15 +241,13 @@ class Sample:
     warmup_s: Annotated[Number, span(0, 86_400, "seconds left out of the timing")] = 0.0
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Repeat:
+class Repeat(Table):
     """how often the experiment is run, each variant of `[sweep]` in turn"""
 
     n: Annotated[Whole, span(1, 1_000, "runs of each variant; differences are only told from 4 on")] = 1
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Search:
+class Search(Table):
     """the highest value of a key at which limits hold, see [series.md](series.md#searches)"""
 
     key: Annotated[Text, doc("key of the experiment, such as `replay.rate`; the higher its value, the harder for the server")]
@@ -276,8 +258,7 @@ class Search:
     confirm: Annotated[Whole, span(1, 100, "runs that have to meet the limits at the value that is told")] = 3
 
 
-@dataclass(frozen=True, config=CONFIG)
-class Experiment:
+class Experiment(Table):
     """One experiment as resolved. One of `trace`, `generate` and `synth` is used, the first that is there."""
 
     name: Annotated[Text, form(run_name.EXPERIMENT.pattern, "cannot name a folder", "use letters, digits, '.', '_' and '-'"), doc("name of the results folder; not given: the file's")]

@@ -3,9 +3,8 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from cli.experiment.keys import CONFIG, Flag, Mixed, Number, Path, Text, Texts, Whole, doc, span
+from cli.experiment.keys import Flag, Mixed, Number, Path, Table, Text, Texts, Whole, doc, span
 
 # fmt: off
 Authoritative = Literal['nsd', 'bind', 'knot', 'pdns']
@@ -13,8 +12,7 @@ Resolver = Literal['bind', 'unbound', 'knot-resolver', 'pdns-recursor']
 Proxy = Literal['dnsdist']
 
 
-@dataclass(frozen=True, config=CONFIG)
-class ReplaySettings:
+class ReplaySettings(Table):
     source_mode: Annotated[Literal['ports', 'addresses', 'mapped', 'packet'], doc("what the server sees. `ports`: the client host's address, one socket per source. `addresses`: the trace's source addresses (one client). `mapped`: an address for each source out of the client's prefix (10.0.0.0/8 shared by the clients, fd00:6d61:N::/64). `packet`: the trace's addresses and ports, written and read below the network stack, UDP only (one client, one querier)")] = 'ports'
     transport: Annotated[Literal['trace', 'udp', 'tcp', 'tls', 'stateless-tcp'], doc('how every query travels (`trace`: as in the trace; `stateless-tcp`: a TCP connection of its own for each). A query that had a TCP connection in the trace keeps it: its queries share one connection; all others of a source share another')] = 'trace'
     queries_per_connection: Annotated[Whole, span(0, 1000000, 'close a connection after this many queries; 1 = a new one for each; 0 = no limit')] = 0
@@ -49,8 +47,7 @@ class ReplaySettings:
     realtime: Annotated[Flag, doc('queriers run before ordinary processes (SCHED_FIFO, needs root): other work on the host no longer delays them. Not for loads that keep a core busy: the server on the same machine would starve')] = False
 
 
-@dataclass(frozen=True, config=CONFIG)
-class TlsSettings:
+class TlsSettings(Table):
     port: Annotated[Whole, span(1, 65535, "the server's port for TLS")] = 853
     version: Annotated[Literal['any', '1.2', '1.3'], doc('TLS version')] = 'any'
     name: Annotated[Text | None, doc("name that the server's certificate must have, sent as SNI too. Not given: that of our own server; for a server at an address its address")] = None
@@ -61,6 +58,5 @@ class TlsSettings:
     early_data: Annotated[Flag, doc('send its first queries with the handshake (0-RTT, TLS 1.3; NSD and BIND do not take them)')] = False
 
 
-@dataclass(frozen=True, config=CONFIG)
-class SocketSettings:
+class SocketSettings(Table):
     quickack: Annotated[Flag, doc('clients acknowledge at once an answer that comes while others are awaited on its connection. With false the kernel does so up to 40 ms later, as for any program')] = True
