@@ -142,16 +142,12 @@ def _check_peers(experiment: Experiment) -> None:
         )
 
 
-def peer(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int | None]:
+def peer(text: str) -> tuple[addresses.Address, int | None]:
     """Address and port of ADDR, ADDR:PORT or [ADDR]:PORT."""
     match = re.fullmatch(r"\[([^]]+)\]:(\d+)|([\d.]+):(\d+)", text, re.ASCII)
     host, port = (match[1] or match[3], int(match[2] or match[4])) if match else (text, None)
-    try:
-        return ipaddress.ip_address(host), port
-    except ValueError:
-        raise UsageError(
-            f"replay.peers has {text!r}, which is not an address", "write ADDRESS or ADDRESS:PORT"
-        ) from None
+    error = UsageError(f"replay.peers has {text!r}, which is not an address", "write ADDRESS or ADDRESS:PORT")
+    return addresses.parsed(host, error), port
 
 
 def _check_generate(experiment: Experiment, generate: Generate) -> None:

@@ -2,12 +2,12 @@
 say.
 """
 
-import ipaddress
 import re
 import shlex
 from typing import get_args
 
 from cli.errors import UsageError, exclude, want
+from cli.experiment.addresses import Address, parsed
 from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Rtt, Server, Stateless
 from cli.experiment.settings import Proxy
 
@@ -109,9 +109,8 @@ def _check_command(command: str | None) -> None:
     try:
         words = shlex.split(command or "")
     except ValueError as error:
-        raise UsageError(
-            f"server.command cannot be split into words: {error}", "quote as in a shell"
-        ) from None
+        what = f"server.command cannot be split into words: {error}"
+        raise UsageError(what, "quote as in a shell") from None
     want(
         bool(words),
         'server.kind = "command" needs server.command',
@@ -129,15 +128,10 @@ def _check_command(command: str | None) -> None:
         want(name in found, f"server.command has no {{{name}}}", f"put it where the program takes {meaning}")
 
 
-def _check_address(text: str, allow_public: bool) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _check_address(text: str, allow_public: bool) -> Address:
     """An address that queries may be sent to."""
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        raise UsageError(
-            f"server.addresses has {text!r}, which is not an IP address",
-            "give it as numbers, such as 127.0.0.1",
-        ) from None
+    what = f"server.addresses has {text!r}, which is not an IP address"
+    address = parsed(text, UsageError(what, "give it as numbers, such as 127.0.0.1"))
     other = address.is_multicast or address.is_unspecified or address.is_link_local or address.is_reserved
     want(
         address.is_loopback or not other,

@@ -132,12 +132,9 @@ def apply() -> list[str]:
     """
     asked = json.load(sys.stdin)
     run = str(asked["run"])
-    names = {_RUN: str(runtime(run)), _RESULTS: str(results(run))}
 
     def fill(text: str) -> str:
-        for mark, value in names.items():
-            text = text.replace(mark, value)
-        return text
+        return text.replace(_RUN, str(runtime(run))).replace(_RESULTS, str(results(run)))
 
     for step in asked["steps"]:
         log = results(run) / "logs" / f"{step['id']}.log"
@@ -264,17 +261,15 @@ def _user(number: int) -> str:
 def send(run: str) -> None:
     """Writes the files whose names in the plan are read from standard input, see files.py."""
     for name in os.fsdecode(sys.stdin.buffer.read()).split("\0")[:-1]:
-        top, rest = _place(run, name)
-        files.send(top, [rest], sys.stdout.buffer)
+        files.send(*_place(run, name), sys.stdout.buffer)
 
 
 def put(run: str) -> None:
     """Reads files that another machine sends after a line with their names in the plan, modes and owners."""
     os.umask(0)  # so that files get exactly the given modes
     for name, mode, owner in json.loads(sys.stdin.buffer.readline()):
-        top, rest = _place(run, name)
         user = linux.user_number(owner) if owner else -1
-        files.receive(sys.stdin.buffer, top, [rest], (0o755, mode), user)
+        files.receive(sys.stdin.buffer, *_place(run, name), (0o755, mode), user)
 
 
 def settle(run: str) -> None:

@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -52,51 +52,45 @@ def _parent(top: Path, name: str, mode: int | None = None) -> Iterator[tuple[int
         os.close(folder)
 
 
-def send(top: Path, names: Iterable[str], to: IO[bytes]) -> None:
-    """Writes regular files below `top` to the stream, in this order."""
-    for name in names:
-        with _parent(top, name) as (folder, last):
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(last, flags, dir_fd=folder)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - it is open already
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise RepriseError(f"{name} is not a regular file", "remove it")
-            to.write(b"%d\n" % found.st_size)
-            _copy(file, to, found.st_size, name)
+def send(top: Path, name: str, to: IO[bytes]) -> None:
+    """Writes a regular file below `top` to the stream."""
+    with _parent(top, name) as (folder, last):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(last, flags, dir_fd=folder)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - it is open already
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise RepriseError(f"{name} is not a regular file", "remove it")
+        to.write(b"%d\n" % found.st_size)
+        _copy(file, to, found.st_size, name)
     to.flush()
 
 
 def receive(
-    source: IO[bytes],
-    top: Path,
-    names: Iterable[str],
-    modes: tuple[int, int] = (0o777, 0o666),
-    owner: int = -1,
+    source: IO[bytes], top: Path, name: str, modes: tuple[int, int] = (0o777, 0o666), owner: int = -1
 ) -> None:
-    """Reads files that are sent in this order, each into a new file that then replaces any file of its name;
-    `modes` are the modes for new folders and for files.
+    """Reads a file that is sent into a new one that then replaces any file of its name; `modes` are the modes
+    for new folders and for the file.
     """
-    for name in names:
-        line = source.readline(_LONGEST_SIZE)
-        if not _SIZE.fullmatch(line):
-            raise EOFError(f"{name}: no size was sent")
-        size = int(line)
-        if size > shutil.disk_usage(top).free - _KEPT_FREE:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
-        with _parent(top, name, modes[0]) as (folder, last):
-            part = f".{secrets.token_hex(8)}.part"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(part, flags, modes[1], dir_fd=folder)
-            try:
-                with open(descriptor, "wb") as file:  # noqa: PTH123 - it is open already
-                    if owner >= 0:
-                        os.fchown(descriptor, owner, -1)
-                    _copy(source, file, size, name)
-                os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                os.unlink(part, dir_fd=folder)
-                raise
+    line = source.readline(_LONGEST_SIZE)
+    if not _SIZE.fullmatch(line):
+        raise EOFError(f"{name}: no size was sent")
+    size = int(line)
+    if size > shutil.disk_usage(top).free - _KEPT_FREE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+    with _parent(top, name, modes[0]) as (folder, last):
+        part = f".{secrets.token_hex(8)}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(part, flags, modes[1], dir_fd=folder)
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - it is open already
+                if owner >= 0:
+                    os.fchown(descriptor, owner, -1)
+                _copy(source, file, size, name)
+            os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(part, dir_fd=folder)
+            raise
 
 
 def _copy(source: IO[bytes], to: IO[bytes], size: int, name: str) -> None:

@@ -162,13 +162,13 @@ def test_a_stream_carries_nothing_but_contents(host: Host, here: Path, stream: b
 
 def test_what_stands_in_the_way_is_replaced_and_links_are_not_followed(here: Path) -> None:
     (here / "server.csv").symlink_to("../victim")
-    files.receive(io.BytesIO(b"4\ngood"), here, ["server.csv"])
+    files.receive(io.BytesIO(b"4\ngood"), here, "server.csv")
     assert (here / "server.csv").read_bytes() == b"good"
     assert not (here / "server.csv").is_symlink()
     (here / "logs").symlink_to("..")
     for name in ("logs/victim", "logs/new"):
         with pytest.raises(OSError, match="Not a directory"):
-            files.receive(io.BytesIO(b"4\nevil"), here, [name])
+            files.receive(io.BytesIO(b"4\nevil"), here, name)
     assert (here.parent / "victim").read_text() == "mine"
     assert not (here.parent / "new").exists()
 
@@ -178,7 +178,7 @@ def test_a_host_sends_no_file_behind_a_link(here: Path) -> None:
     (here / "logs").symlink_to("..")
     for name in ("a.log", "logs/victim"):
         with pytest.raises(OSError, match=r"Too many levels|Not a directory"):
-            files.send(here, [name], io.BytesIO())
+            files.send(here, name, io.BytesIO())
 
 
 def test_a_run_whose_name_is_a_path_is_refused(

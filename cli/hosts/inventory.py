@@ -8,7 +8,6 @@ by `reprise_interface`, or by one of its addresses in `reprise_address`.
 
 import contextlib
 import functools
-import ipaddress
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cli import call, programs
 from cli.errors import RepriseError, UsageError, last_line, one_line, want
+from cli.experiment.addresses import parsed
 from cli.experiment.schema import Experiment
 from cli.plan import hierarchy_hosts, network
 
@@ -117,25 +117,19 @@ class Target:
             f"host {self.name} has neither reprise_interface nor reprise_address",
             "name its interface in the experiment's network in the inventory",
         )
-        try:
-            wanted = str(ipaddress.ip_address(address))
-        except ValueError:
-            raise UsageError(
-                f"reprise_address {address} of host {self.name} is not an IP address",
-                "write one like 10.10.1.2",
-            ) from None
+        what = f"reprise_address {address} of host {self.name} is not an IP address"
+        wanted = str(parsed(address, UsageError(what, "write one like 10.10.1.2")))
         want(
             wanted in found,
             f"host {self.name} has no interface with reprise_address {address}",
             "correct the inventory; `ip address` shows what the host has",
         )
-        interface = str(found[wanted])
         want(
-            bool(re.fullmatch(_INTERFACE, interface)),
-            f"host {self.name} reports the interface name {interface!r}",
+            bool(re.fullmatch(_INTERFACE, found[wanted])),
+            f"host {self.name} reports the interface name {found[wanted]!r}",
             "set reprise_interface in the inventory",
         )
-        return interface
+        return found[wanted]
 
 
 def read(*paths: Path) -> dict[str, list[Target]]:

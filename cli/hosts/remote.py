@@ -147,9 +147,8 @@ class RemoteMachine:
         self._has_main = any(one.id == plan.main and one.host in self.target.hosts for one in plan.processes)
         self._steal: tuple[float, float] | None = None  # since its boot, at the first poll and at the last
         agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
-        folder = changes.runtime(plan.run)
-        seen = folder / "results" if plan.user else changes.results(plan.run)
-        self._names = {RUN: str(folder), RESULTS: str(seen)}
+        self._folder = changes.runtime(plan.run)
+        self._seen = self._folder / "results" if plan.user else changes.results(plan.run)
 
     @property
     def steal_s(self) -> float | None:
@@ -230,6 +229,4 @@ class RemoteMachine:
         return {}
 
     def fill(self, text: str) -> str:
-        for mark, value in self._names.items():
-            text = text.replace(mark, value)
-        return text
+        return text.replace(RUN, str(self._folder)).replace(RESULTS, str(self._seen))

@@ -84,7 +84,8 @@ def _copy(target: Target, run: str, to: Path, names: list[str]) -> None:
         with subprocess.Popen(argv, stdin=asked, stdout=subprocess.PIPE, stderr=errors) as there:
             assert there.stdout is not None
             try:
-                files.receive(there.stdout, to, names)
+                for name in names:
+                    files.receive(there.stdout, to, name)
             except EOFError as error:
                 complaint = str(error)
             except OSError as error:

@@ -23,6 +23,7 @@ from cli.executor.outcome import Outcome
 from cli.executor.preflight import Estimate
 from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
+from cli.experiment.addresses import parsed
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, inputs, results, share, source
 from cli.hosts.inventory import Target, checked
@@ -197,11 +198,8 @@ def _prefixes(agents: Sequence[Agent]) -> tuple[str, ...]:
 
 def _single(machine: str, address: str) -> str:
     """The network of a single address, so that no host opens the others' guards further."""
-    try:
-        return str(ipaddress.ip_network(ipaddress.ip_address(address)))
-    except ValueError:
-        what = f"{machine} reports that it is reached from {address!r}, which is not an address"
-        raise RepriseError(what, "look at that host") from None
+    what = f"{machine} reports that it is reached from {address!r}, which is not an address"
+    return str(ipaddress.ip_network(parsed(address, RepriseError(what, "look at that host"))))
 
 
 def _prepared(plan: Plan, agents: Sequence[Agent], folder: Path) -> list[RemoteMachine]:

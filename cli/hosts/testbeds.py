@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from cli.errors import UsageError, want
+from cli.experiment.addresses import Address, parsed
 
 GROUPS = {"controller": "controller", "client": "clients", "server": "servers", "meta": "metas"}
 ROOT = "/opt/reprise"  # on the hosts
@@ -64,15 +65,10 @@ def _host(text: str, where: str) -> str:
     return text
 
 
-def _ip(text: str, where: str) -> str:
+def _ip(text: str, where: str) -> Address:
     """An IP address without a zone."""
-    try:
-        found = ipaddress.ip_address(text)
-    except ValueError:
-        found = None
-    if found is None or "%" in text:
-        raise UsageError(f"{where}: {text!r} is not an IP address", "download the file again")
-    return str(found)
+    error = UsageError(f"{where}: {text!r} is not an IP address", "download the file again")
+    return parsed(text.replace("%", " "), error)
 
 
 def variables(user: str, management: Sequence[str] = (), jump: str = "") -> dict[str, str]:
@@ -210,7 +206,7 @@ def _address(where: str, face: Element) -> str:
     if ip is None:
         hint = "instantiate profile.py, which gives every node one"
         raise UsageError(f"{where} has no address in the LAN", hint)
-    return _ip(ip.get("address", ""), where)
+    return str(_ip(ip.get("address", ""), where))
 
 
 def _way(where: str, logins: Mapping[str, Element], user: str) -> tuple[str, int]:
@@ -257,13 +253,13 @@ def of_merge(groups: Path, etchosts: Path, lan: str = LAN) -> list[Node]:
     return made
 
 
-def _hosts(path: Path) -> dict[str, list[ipaddress.IPv4Address | ipaddress.IPv6Address]]:
+def _hosts(path: Path) -> dict[str, list[Address]]:
     want(path.is_file(), f"no file {path}", "make it with `mrg nodes generate etchosts`")
-    found: dict[str, list[ipaddress.IPv4Address | ipaddress.IPv6Address]] = {}
+    found: dict[str, list[Address]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         words = line.partition("#")[0].split()
         if words:
-            address = ipaddress.ip_address(_ip(words[0], f"{path}:{number}"))
+            address = _ip(words[0], f"{path}:{number}")
             for name in words[1:]:
                 found.setdefault(name, []).append(address)
     return found
