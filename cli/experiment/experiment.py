@@ -215,10 +215,7 @@ def _wrong(key: str, field: FieldInfo, found: list[Any], is_item: bool) -> Usage
             if any(word in known for known in _literals(one)):
                 hint = f"it is a value of {other}; use one of {', '.join(words)}"
                 return UsageError(f"{key} = {word!r} is unknown", hint)
-        try:
-            want_choice(key, word, words)
-        except UsageError as unknown:
-            return unknown
+        want_choice(key, word, words)  # which it is not
     if by_type.keys() & {"greater_than_equal", "less_than_equal"}:
         kind, notes = _number(field)
         low, high = (next(getattr(one, end) for one in notes if hasattr(one, end)) for end in ("ge", "le"))

@@ -31,8 +31,7 @@ def bytes_of(rate: str) -> int:
 
 def check(experiment: Experiment) -> None:
     for number, fault in enumerate(experiment.fault, 1):
-        _check_one(f"fault {number}", fault)
-        _check_where(f"fault {number}", fault, experiment)
+        _check_one(f"fault {number}", fault, experiment)
     for (one, first), (other, second) in combinations(enumerate(experiment.fault, 1), 2):
         want(
             not _same(first, second)
@@ -50,7 +49,7 @@ def _same(one: Fault, other: Fault) -> bool:
     return same and not apart
 
 
-def _check_one(name: str, fault: Fault) -> None:
+def _check_one(name: str, fault: Fault, experiment: Experiment) -> None:
     want(bool(effects(fault)), f"{name} does nothing", f"give it one of {', '.join(EFFECTS)}")
     what, *others = effects(fault)
     exclude(f"{name}: {what}", *others, hint="make a [[fault]] of each")
@@ -79,9 +78,6 @@ def _check_one(name: str, fault: Fault) -> None:
         f"{name}: rate = {fault.rate!r} is no rate",
         'write it like "10Mb/s"',
     )
-
-
-def _check_where(name: str, fault: Fault, experiment: Experiment) -> None:
     server, count = experiment.server, experiment.servers
     unknown = next((one for one in fault.servers if not 1 <= one <= count), None)
     want(
@@ -89,7 +85,7 @@ def _check_where(name: str, fault: Fault, experiment: Experiment) -> None:
         f"{name}: there is no server {unknown}",
         f"use 1 to {count}" if count > 1 else "leave servers out",
     )
-    kind, (what,) = f'server.kind = "{server.kind}"', effects(fault)
+    kind = f'server.kind = "{server.kind}"'
     hint = "faults are those of servers and networks of the run: use another kind"
     exclude(f"{name}: [[fault]]", not experiment.own_server and kind, hint=hint)
     upstream = fault.target == "upstream" and f'{name}: target = "upstream"'

@@ -9,7 +9,7 @@ from typing import get_args
 from cli.errors import UsageError, exclude, want
 from cli.experiment.addresses import Address, parsed
 from cli.experiment.schema import AUTHORITATIVE, Experiment, Front, Rtt, Server, Stateless
-from cli.experiment.settings import Proxy
+from cli.experiment.settings import Authoritative, Proxy
 
 _PLACEHOLDERS = {  # of server.command, and what has to be there
     "port": "the number of its port",
@@ -17,11 +17,18 @@ _PLACEHOLDERS = {  # of server.command, and what has to be there
     "address": "the address where it listens",
 }
 _FURTHER = ("address6", "origin", "folder")
-_OURS = (  # what we write into the configuration of a server
+_OWN = (  # what we write into the configuration of a server
     *("processes", "edns_size", "tcp_count", "tcp_idle_timeout_s", "minimal_responses", "rrl"),
     *("config", "binary"),
 )
-_OF_STARTED = ("tcp_listen_queue", "ready_s")
+_STARTED = (*get_args(Authoritative), "hierarchy")
+_OF_KINDS = {  # which kinds of servers heed a key, and what to do with others
+    **dict.fromkeys(_OWN, (_STARTED, "set that up in your server, and leave it out here (--set server.{}=)")),
+    "capture": ((*_STARTED, "command"), "a server that runs already has its zone"),
+    **dict.fromkeys(("tcp_listen_queue", "ready_s"), ((*_STARTED, "command"), "leave it out (--set server.{}=)")),
+    "command": (("command",), 'use server.kind = "command" or leave it out'),
+    **dict.fromkeys(("pid", "service"), (("address",), 'use server.kind = "address" or leave it out')),
+}
 _STATELESS = get_args(Stateless)
 _OF_FRONTS = {  # which a key of [front] belongs to
     **dict.fromkeys(("timeout_ms", "early_ack", "axfr_detect", "loglevel", "truncate_udp"), _STATELESS),
@@ -87,21 +94,10 @@ def _check_keys(server: Server) -> None:
             f"server.{key} is for authoritative servers of the run",
             "leave it out, or use hierarchy.resolver_config for resolvers",
         )
-    theirs = server.kind in ("address", "command") and f'server.kind = "{server.kind}"'
-    for key in _OURS:
+    for key, (kinds, hint) in _OF_KINDS.items():
         in_front = server.front == "dnsdist" and key in ("processes", "tcp_idle_timeout_s")
         given = getattr(server, key) != getattr(default, key) and not in_front and f"server.{key}"
-        hint = f"set that up in your server, and leave it out here (--set server.{key}=)"
-        exclude(given, theirs, hint=hint)
-    running = server.kind == "address" and 'server.kind = "address"'
-    exclude(server.capture and "server.capture", running, hint="a server that runs already has its zone")
-    for key in _OF_STARTED:
-        given = getattr(server, key) != getattr(default, key) and f"server.{key}"
-        exclude(given, running, hint=f"leave it out (--set server.{key}=)")
-    for key, kind in (("command", "command"), ("pid", "address"), ("service", "address")):
-        other = server.kind != kind and f'server.kind = "{server.kind}"'
-        given = getattr(server, key) is not None and f"server.{key}"
-        exclude(given, other, hint=f'use server.kind = "{kind}" or leave it out')
+        exclude(given, server.kind not in kinds and f'server.kind = "{server.kind}"', hint=hint.format(key))
     exclude(server.pid and "server.pid", server.service and "server.service", hint="give one")
 
 
