@@ -75,12 +75,8 @@ def carry_out(experiment: Experiment, given: tuple[str, ...], output: Path) -> t
     results, which is there if the run came to its end in order.
     """
     plan, expected = _planned(experiment, given)
-    preflight.want_room(expected, output)
-    for warning in plan.warnings:
-        complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()
-    folder = make_folder(output, plan.run)
-    preflight.tell_estimate(expected, output)
+    folder = make_folder(plan, expected, output)
     host, apart = machine.host(), plan.network.kind == "namespaces"
     status = sandbox.run(lambda life: inside(plan, host, runtime, folder.partial, life), runtime, apart)
     if plan.user:
@@ -88,13 +84,18 @@ def carry_out(experiment: Experiment, given: tuple[str, ...], output: Path) -> t
     return finish(folder, status), folder.final
 
 
-def make_folder(parent: Path, run: str) -> Folder:
-    folder = Folder(parent.absolute() / (run + PARTIAL), parent.absolute() / run)
+def make_folder(plan: Plan, expected: Estimate, parent: Path) -> Folder:
+    """The results folder of a run that has room for what is expected; what is known before it is told."""
+    preflight.want_room(expected, parent)
+    for warning in plan.warnings:
+        complain(f"reprise: warning: {warning}")
+    folder = Folder(parent.absolute() / (plan.run + PARTIAL), parent.absolute() / plan.run)
     try:
         folder.partial.mkdir(parents=True)
     except OSError as error:
         what = f"cannot make results folder {folder.partial}: {error.strerror}"
         raise UsageError(what, "choose another parent with -o") from None
+    preflight.tell_estimate(expected, parent)
     return folder
 
 

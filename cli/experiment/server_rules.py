@@ -25,7 +25,8 @@ _STARTED = (*get_args(Authoritative), "hierarchy")
 _OF_KINDS = {  # which kinds of servers heed a key, and what to do with others
     **dict.fromkeys(_OWN, (_STARTED, "set that up in your server, and leave it out here (--set server.{}=)")),
     "capture": ((*_STARTED, "command"), "a server that runs already has its zone"),
-    **dict.fromkeys(("tcp_listen_queue", "ready_s"), ((*_STARTED, "command"), "leave it out (--set server.{}=)")),
+    "tcp_listen_queue": ((*_STARTED, "command"), "leave it out (--set server.{}=)"),
+    "ready_s": ((*_STARTED, "command"), "leave it out (--set server.{}=)"),
     "command": (("command",), 'use server.kind = "command" or leave it out'),
     **dict.fromkeys(("pid", "service"), (("address",), 'use server.kind = "address" or leave it out')),
 }

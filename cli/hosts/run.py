@@ -52,11 +52,7 @@ def carry_out(options: argparse.Namespace, targets: Sequence[Target]) -> int:
             plan, expected = _plan(experiment, there, agents, run)
             plan = dataclasses.replace(plan, experiment=experiment, given=given)
             preflight.check_faults(experiment, expected)
-            preflight.want_room(expected, options.output)
-            for warning in plan.warnings:
-                complain(f"reprise: warning: {warning}")
-            folder = local.make_folder(options.output, plan.run)
-            preflight.tell_estimate(expected, options.output)
+            folder = local.make_folder(plan, expected, options.output)
             machines = _prepared(plan, agents, folder.partial)
             life = held.enter_context(_wishes())
             outcome = _carried_out(plan, machines, folder.partial, life)
