@@ -247,11 +247,6 @@ def _check_generate(experiment: Experiment, generate: Generate) -> None:
         "leave one of them out",
     )
     want(
-        bool(re.fullmatch(r"[!-~]{1,255}", generate.name)) and "/" not in generate.name,
-        f"generate.name = {generate.name!r} is not a domain name",
-        "give one, such as www.example.com",
-    )
-    want(
         replay.rate > 0 or replay.fast or generate.source_rate > 0,
         "[generate] has no times of its own",
         "set replay.rate, generate.source_rate or replay.fast",

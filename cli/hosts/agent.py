@@ -151,13 +151,10 @@ def _run(channel: Channel, plan: planned.Plan) -> None:
         sandbox.run(lambda life: _serve_plan(channel, plan, life), None, own_network=False)
     finally:
         with interrupts_held():
-            try:
+            with contextlib.suppress(OSError):  # there is nothing to give back
                 if plan.user:
                     privileges.give_back(kept)
-            except OSError:
-                pass  # there is nothing to give back
-            finally:
-                failed = changes.undo(plan.run)
+            failed = changes.undo(plan.run)
     if failed:
         raise RepriseError(f"cannot undo: {failed[0]}", f"see {kept}/logs/undo.log, and run teardown.yml")
 

@@ -49,14 +49,10 @@ class Node:
 
 def group_of(name: str, source: Path) -> str:
     """The group of a node that is named as profile.py and playbooks/merge/model.py name them."""
-    found = re.fullmatch(r"(controller)|(client|server|meta)[0-9]+", name)
-    if found is None:
-        raise UsageError(
-            f"{source}: node {name} has no known role",
-            "name nodes controller, client0, server0, meta0 as profile.py does, or write the "
-            "inventory by hand",
-        )
-    return GROUPS[found[1] or found[2]]
+    if found := re.fullmatch(r"(controller)|(client|server|meta)[0-9]+", name):
+        return GROUPS[found[1] or found[2]]
+    hint = "name nodes controller, client0, server0, meta0 as profile.py does, or write the inventory by hand"
+    raise UsageError(f"{source}: node {name} has no known role", hint)
 
 
 def _host(text: str, where: str) -> str:
@@ -102,19 +98,15 @@ def _network(option: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Ne
         raise UsageError(f"{option} {text!r} is not a network", hint) from None
 
 
-def _check(nodes: Iterable[Node], source: Path) -> None:
+def _check(nodes: Sequence[Node], source: Path) -> None:
     """Every role that an experiment needs is there, and nothing twice."""
-    nodes = list(nodes)
     for wanted in ("controller", "clients", "servers"):
         want(
             any(one.group == wanted for one in nodes),
             f"{source}: no node for the group {wanted}",
             "an experiment needs a controller, a client and a server",
         )
-    for what, values in (
-        ("name", [one.label for one in nodes]),
-        ("address", [one.address for one in nodes]),
-    ):
+    for what, values in (("name", [one.label for one in nodes]), ("address", [one.address for one in nodes])):
         twice = sorted({one for one in values if values.count(one) > 1})
         want(not twice, f"{source}: two nodes have the {what} {', '.join(twice)}", "give each its own")
 
@@ -287,10 +279,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--jump", default="", metavar="HOSTS", help="hosts on the way to the nodes, as for ssh -J"
     )
     merge.add_argument(
-        "--lan",
-        default=LAN,
-        metavar="PREFIX",
-        help=f"addresses of the experiment's LAN (default: {LAN})",
+        "--lan", default=LAN, metavar="PREFIX", help=f"addresses of the experiment's LAN (default: {LAN})"
     )
     for one in (lab, merge):
         one.add_argument(
