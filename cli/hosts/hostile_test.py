@@ -33,7 +33,7 @@ for request; do :; done
 case "$request" in
 *"changes.sums "*) cat "$here/sums" ;;
 *"changes.send "*|*"tar -C"*) cat > "$here/asked"; cat "$here/stream" ;;
-*"hosts.unit "*) cat "$here/stream" && cat >/dev/null ;;
+*"hosts.unit.main "*) cat "$here/stream" && cat >/dev/null ;;
 *) cat "$here/stream" ;;
 esac
 """

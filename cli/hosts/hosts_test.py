@@ -105,7 +105,7 @@ def test_a_signal_ends_the_copying_of_results(
             raise RepriseError("n cannot be reached: ssh failed", "")
 
     monkeypatch.setattr(results, "fetch", fetch)
-    monkeypatch.setattr(Target, "python", lambda *_: ["true"])
+    monkeypatch.setattr(Target, "call", lambda *_, **__: ["true"])
     targets = [Target("n", {}, (network.CONTROLLER,))]
     folder = local.Folder(tmp_path / "run.partial", tmp_path / "run")
     with run._wishes() as life:
@@ -168,7 +168,7 @@ def test_the_way_to_a_machine(
 def test_a_local_host_has_the_same_programs_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPRISE_PROGRAMS", "/elsewhere")
     here = Target("n", {"ansible_connection": "local"})
-    begin = here.python("agent")[:-4]  # up to Python
+    begin = here.call("agent")[:-5]  # up to Python
     assert begin[0] == "env"
     assert "REPRISE_PROGRAMS" not in subprocess.check_output([*begin, "env"], text=True)
 
@@ -268,7 +268,7 @@ def test_a_collected_run_is_whole_only_with_its_report(
     partial.mkdir()
     (partial / "manifest.json").write_text(f'{{"uncollected": {left}}}')
     monkeypatch.setattr(results, "fetch", lambda *_: None)
-    monkeypatch.setattr(Target, "python", lambda *_: ["true"])
+    monkeypatch.setattr(Target, "call", lambda *_, **__: ["true"])
     monkeypatch.setattr(inventory, "read", lambda *_: {"clients": [Target("load", {})]})
     monkeypatch.setattr(local, "report", lambda _: "no records" if status else "")
     with pytest.raises(RepriseError, match="no records") if status else contextlib.nullcontext():

@@ -59,10 +59,10 @@ def carry(experiment: Experiment, targets: Sequence[Target]) -> Experiment:
 
 def _listed(target: Target) -> set[str]:
     """Checksums of the files that are on a machine."""
-    return set(target.ask(list[Text], "inputs"))
+    return set(target.ask(list[Text], "changes.inputs"))
 
 
 def _copy(target: Target, path: Path, checksum: str) -> None:
     pack = ["tar", "-C", str(path.parent), "--dereference", "-cf", "-", "--", path.name]
-    unpack, hint = target.call("take", wanted=checksum), f"check free space in {changes.STATE}"
+    unpack, hint = target.call("changes.take", wanted=checksum), f"check free space in {changes.STATE}"
     passed_on(pack, unpack, f"{path} to {target.name}", hint)

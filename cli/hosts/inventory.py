@@ -73,19 +73,16 @@ class Target:
         become = 'sudo -n -- env SSH_CONNECTION="$SSH_CONNECTION" ' if self._becomes() else ""
         return ["ssh", *_SSH, *more, *programs.NO_FORWARDING, host, become + shlex.join(words)]
 
-    def python(self, module: str, *words: str) -> list[str]:
-        """The command line that runs a module of ours on it. Who is not root may not have sbin. Hosts
+    def call(self, function: str, **values: Any) -> list[str]:
+        """The command line that calls a function of cli.hosts on it. Who is not root may not have sbin. Hosts
         have programs at the same places: REPRISE_PROGRAMS is for runs on this machine alone. What a host says
         can fill no larger file here than MOST_SAID: ssh ends at the limit.
         """
+        words = call.words(f"cli.hosts.{function}", **values)
         limit = () if self.local else ("prlimit", f"--fsize={MOST_SAID}", "--")
         python = f"{self.root}/.venv/bin/python"
         places = ("-u", "REPRISE_PROGRAMS", f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
-        return [*limit, *self.command("env", *places, python, "-P", "-m", module, *words)]
-
-    def call(self, function: str, **values: Any) -> list[str]:
-        """The command line that calls a function of changes.py on it."""
-        return self.python("cli.call", *call.words(f"cli.hosts.changes.{function}", **values))
+        return [*limit, *self.command("env", *places, python, "-P", "-m", "cli.call", *words)]
 
     def ask(self, form: Any, function: str, given: bytes = b"", **values: Any) -> Any:
         """What such a function returns, of the type `form`; `given` is its input."""

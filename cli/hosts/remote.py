@@ -53,7 +53,7 @@ class Agent:
         self.target = target
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            target.python("cli.hosts.unit", run),
+            target.call("unit.main", run=run),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -145,15 +145,11 @@ class RemoteMachine:
         self._results = local
         self._state = State({})
         self._has_main = any(one.id == plan.main and one.host in self.target.hosts for one in plan.processes)
-        self._steal: tuple[float, float] | None = None  # since its boot, at the first poll and at the last
+        self._stolen: float | None = None  # seconds since its boot, at the first poll
+        self.steal_s: float | None = None  # that its hypervisor has given to others since then
         agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
         self._folder = changes.runtime(plan.run)
         self._seen = self._folder / "results" if plan.user else changes.results(plan.run)
-
-    @property
-    def steal_s(self) -> float | None:
-        """Seconds that its hypervisor gave to others during the run; None where nobody has looked."""
-        return None if self._steal is None else round(self._steal[1] - self._steal[0], 3)
 
     def _ask(self, do: str, otherwise: Any, form: Any = None, **values: Any) -> Any:
         """The agent's answer; `otherwise` where the machine was lost, whose processes have all ended then."""
@@ -182,9 +178,8 @@ class RemoteMachine:
             else:
                 batches[-1].append(step)
         for batch in batches:
-            listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in batch]
-            asked = json.dumps({"run": self._plan.run, "steps": listed}).encode()
-            self.target.ask(list[Text], "apply", given=asked)
+            asked = {"run": self._plan.run, "steps": [dataclasses.asdict(one) for one in batch]}
+            self.target.ask(list[Text], "changes.apply", given=json.dumps(asked).encode())
 
     def start(self, ident: str, turn: int = 0) -> Child:
         what = self._plan.named(ident)
@@ -204,7 +199,8 @@ class RemoteMachine:
         for pid, seen in found.children.items():
             if (child := self._children.get(pid)) is not None:
                 child.exit, child.cpu_s, child.max_rss_bytes = seen
-        self._steal = (self._steal[0] if self._steal else found.steal_s, found.steal_s)
+        self._stolen = found.steal_s if self._stolen is None else self._stolen
+        self.steal_s = round(found.steal_s - self._stolen, 3)
         trouble = found.trouble and (f"{self.target.name}: {found.trouble[0]}", found.trouble[1])
         lines = found.lines if self._has_main else ()
         self._state = dataclasses.replace(found, trouble=trouble, lines=lines, lost=None)

@@ -45,7 +45,7 @@ def fetch(
     known, and nothing that is here already is replaced. What the operator's own machine writes comes from no
     other one.
     """
-    sums: dict[str, str] = target.ask(dict[Text, Text], "sums", run=run, only=only)
+    sums: dict[str, str] = target.ask(dict[Text, Text], "changes.sums", run=run, only=only)
 
     def differing(names: Iterable[str]) -> list[str]:
         here = ((to / name, name) for name in names)
@@ -80,7 +80,7 @@ def _copy(target: Target, run: str, to: Path, names: list[str]) -> None:
         asked.write(b"".join(os.fsencode(f"{RESULTS}/{name}") + b"\0" for name in names))
         asked.seek(0)
         complaint = ""
-        argv = target.call("send", run=run)
+        argv = target.call("changes.send", run=run)
         with subprocess.Popen(argv, stdin=asked, stdout=subprocess.PIPE, stderr=errors) as there:
             assert there.stdout is not None
             try:
@@ -118,7 +118,7 @@ def collect(host: str, run: str, output: Path, inventories: list[str]) -> None:
         to.mkdir(exist_ok=True)
         fetch(target, run, to, _own(to, target.name))
         is_last = _is_last(target.name, to / "manifest.json")
-        done = subprocess.run(target.call("forget", run=run), check=False, capture_output=True)
+        done = subprocess.run(target.call("changes.forget", run=run), check=False, capture_output=True)
         want(done.returncode == 0, f"{target.name}: {last_line(done.stderr)}", "run it again")
         if is_last:
             error = local.report(to)

@@ -247,7 +247,7 @@ def _fetch(targets: Sequence[Target], plan: Plan, folder: local.Folder, life: in
             failed[target.name] = error.what if isinstance(error, RepriseError) else str(error)
 
     def forget(target: Target) -> None:
-        subprocess.run(target.call("forget", run=plan.run), check=False, capture_output=True)
+        subprocess.run(target.call("changes.forget", run=plan.run), check=False, capture_output=True)
 
     with ThreadPoolExecutor(len(targets)) as pool:
         copying = [pool.submit(fetch, one) for one in targets]

@@ -100,9 +100,9 @@ def wanted(
 
 def send(plan: Plan, home: Target, to: Target) -> None:
     """Copies what the steps have made on `home` and another machine needs, with owners by their names."""
-    listed = wanted(plan, to.hosts, home.ask(_MADE, "made", run=plan.run))
+    listed = wanted(plan, to.hosts, home.ask(_MADE, "changes.made", run=plan.run))
     names = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name, _, _ in listed)
     head = json.dumps(listed).encode() + b"\n"
-    there, here = home.call("send", run=plan.run), to.call("put", run=plan.run)
+    there, here = home.call("changes.send", run=plan.run), to.call("changes.put", run=plan.run)
     what, hint = f"prepared files from {home.name} to {to.name}", "check that both have enough free memory"
     passed_on(there, here, what, hint, names, head)

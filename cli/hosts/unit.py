@@ -1,7 +1,7 @@
 """What keeps a run on hosts that were booted with systemd apart from the ssh sessions that start it.
 
-`python -m cli.hosts.unit RUN` becomes `systemd-run` with the agent as a transient service: limits of the
-session do not hold for it, and nothing that ends sessions ends it. systemd kills all that it leaves, and
+`main`, called by ssh, becomes `systemd-run` with the agent as a transient service: limits of the session do
+not hold for it, and nothing that ends sessions ends it. systemd kills all that it leaves, and
 undoes its changes where it was killed. Input, output and exit status are the agent's. Where systemd or its
 bus is not there, or we are not root, it runs in the session.
 
@@ -100,7 +100,3 @@ def main(run: str) -> NoReturn:
         changes.make_state()
         argv = service(run)
     os.execv(argv[0], argv)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
