@@ -48,7 +48,7 @@ def run(body: Callable[[int], int], runtime: Path | None, own_network: bool) -> 
     os.close(name)
     process = os.pidfd_open(keeper)
     try:
-        with _signals_forwarded(leash, process):
+        with signals_forwarded(leash, process):
             _, status = os.waitpid(keeper, 0)
             os.close(leash)  # an init whose keeper was killed ends by that, after all others of its sandbox
             with contextlib.suppress(ValueError, OSError):  # it never began
@@ -98,9 +98,9 @@ def _make(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _signals_forwarded(leash: int, keeper: int) -> Iterator[None]:
+def signals_forwarded(leash: int, keeper: int | None = None) -> Iterator[None]:
     """Meanwhile signals become STOP bytes on the leash; the third kills what is behind the descriptor
-    `keeper`.
+    `keeper`, if there is one.
     """
     seen = 0
 
@@ -108,7 +108,7 @@ def _signals_forwarded(leash: int, keeper: int) -> Iterator[None]:
         nonlocal seen
         seen += 1
         with contextlib.suppress(OSError):  # the body has ended already
-            if seen >= 3:
+            if keeper is not None and seen >= 3:
                 signal.pidfd_send_signal(keeper, signal.SIGKILL)
             else:
                 os.write(leash, STOP)

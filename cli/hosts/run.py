@@ -14,14 +14,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from cli import VERSION, run_name
-from cli.errors import EXIT_FAILED, SIGNALS, RepriseError, complain, want
-from cli.executor import preflight
+from cli.errors import EXIT_FAILED, RepriseError, complain, want
+from cli.executor import preflight, sandbox
 from cli.executor import run as local
 from cli.executor.executor import Executor
 from cli.executor.machine import Text
 from cli.executor.outcome import Outcome
 from cli.executor.preflight import Estimate
-from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
 from cli.experiment.addresses import parsed
 from cli.experiment.schema import Experiment
@@ -209,16 +208,12 @@ def _prepared(plan: Plan, agents: Sequence[Agent], folder: Path) -> list[RemoteM
 
 @contextmanager
 def _wishes() -> Iterator[int]:
-    """The end to read of a pipe that gets STOP for each signal to this command, which ends nothing else
-    meanwhile.
-    """
+    """The end to read of a pipe that gets STOP for each signal to this command."""
     life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    before = {one: signal.signal(one, lambda _number, _frame: os.write(leash, STOP)) for one in SIGNALS}
     try:
-        yield life
+        with sandbox.signals_forwarded(leash):
+            yield life
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         os.close(life)
         os.close(leash)
 
