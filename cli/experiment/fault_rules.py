@@ -3,7 +3,7 @@
 import re
 from itertools import combinations
 
-from cli.errors import exclude, want
+from cli.errors import UsageError, exclude, want
 from cli.experiment.schema import Experiment, Fault
 
 EFFECTS = ("loss", "drop", "rate", "stall", "reload", "restart")
@@ -33,13 +33,10 @@ def check(experiment: Experiment) -> None:
     for number, fault in enumerate(experiment.fault, 1):
         _check_one(f"fault {number}", fault, experiment)
     for (one, first), (other, second) in combinations(enumerate(experiment.fault, 1), 2):
-        want(
-            not _same(first, second)
-            or first.at + first.for_ < second.at
-            or second.at + second.for_ < first.at,
-            f"fault {one} and fault {other} are at {first.target} at the same time",
-            "let one begin when the other is over",
-        )
+        apart = first.at + first.for_ < second.at or second.at + second.for_ < first.at
+        if _same(first, second) and not apart:
+            what = f"fault {one} and fault {other} are at {first.target} at the same time"
+            raise UsageError(what, "let one begin when the other is over")
 
 
 def _same(one: Fault, other: Fault) -> bool:
@@ -57,34 +54,22 @@ def _check_one(name: str, fault: Fault, experiment: Experiment) -> None:
     other = of_server != (fault.target == "server") and f'target = "{fault.target}"'
     hint = 'use target = "server"' if of_server else 'use target = "link" or "upstream"'
     exclude(f"{name}: {what}", other, hint=hint)
-    want(
-        not of_server or fault.direction == "both",
-        f"{name}: {what} has no direction",
-        "leave direction out",
-    )
+    if of_server and fault.direction != "both":
+        raise UsageError(f"{name}: {what} has no direction", "leave direction out")
     want(what != "reload" or fault.for_ == 0, f"{name}: reload takes the time it takes", "leave for out")
-    want(
-        what in ("reload", "restart") or fault.for_ > 0,
-        f"{name} has no length",
-        "set for to its seconds",
-    )
+    if what not in ("reload", "restart") and fault.for_ <= 0:
+        raise UsageError(f"{name} has no length", "set for to its seconds")
     want(
         fault.drop is None or fault.drop == "fragments" or _LEAST_UDP <= size_of(fault.drop) <= _MOST_UDP,
         f"{name}: drop = {fault.drop!r} is unknown",
         f'use "fragments" or "udp>N" with N from {_LEAST_UDP} to {_MOST_UDP}',
     )
-    want(
-        fault.rate is None or bytes_of(fault.rate) > 0,
-        f"{name}: rate = {fault.rate!r} is no rate",
-        'write it like "10Mb/s"',
-    )
+    if fault.rate is not None and bytes_of(fault.rate) == 0:
+        raise UsageError(f"{name}: rate = {fault.rate!r} is no rate", 'write it like "10Mb/s"')
     server, count = experiment.server, experiment.servers
-    unknown = next((one for one in fault.servers if not 1 <= one <= count), None)
-    want(
-        unknown is None,
-        f"{name}: there is no server {unknown}",
-        f"use 1 to {count}" if count > 1 else "leave servers out",
-    )
+    for unknown in (one for one in fault.servers if not 1 <= one <= count):
+        hint = f"use 1 to {count}" if count > 1 else "leave servers out"
+        raise UsageError(f"{name}: there is no server {unknown}", hint)
     kind = f'server.kind = "{server.kind}"'
     hint = "faults are those of servers and networks of the run: use another kind"
     exclude(f"{name}: [[fault]]", not experiment.own_server and kind, hint=hint)

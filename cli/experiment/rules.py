@@ -15,11 +15,8 @@ from report.errors import ReportError
 
 def check(experiment: Experiment) -> None:
     server = experiment.server
-    want(
-        experiment.schema == SCHEMA,
-        f"schema = {experiment.schema} is unknown",
-        f"this version reads {SCHEMA}",
-    )
+    if experiment.schema != SCHEMA:
+        raise UsageError(f"schema = {experiment.schema} is unknown", f"this version reads {SCHEMA}")
     want(
         any(one is not None for one in (experiment.trace, experiment.synth, experiment.generate)),
         "the experiment has neither a trace nor a [synth] or [generate] table",
@@ -187,12 +184,9 @@ def _check_source_mode(experiment: Experiment) -> None:
             f"{topology.clients} clients",
             'use source_mode = "mapped" or topology.clients = 1',
         )
-    if mode == "packet":
-        want(
-            topology.queriers <= 1,
-            f'replay.source_mode = "packet" takes one querier, not {topology.queriers}',
-            "leave topology.queriers out or set it to 1",
-        )
+    if mode == "packet" and topology.queriers > 1:
+        what = f'replay.source_mode = "packet" takes one querier, not {topology.queriers}'
+        raise UsageError(what, "leave topology.queriers out or set it to 1")
 
 
 def _check_peers(experiment: Experiment) -> None:
@@ -241,11 +235,8 @@ def peer(text: str) -> tuple[addresses.Address, int | None]:
 
 def _check_generate(experiment: Experiment, generate: Generate) -> None:
     replay = experiment.replay
-    want(
-        experiment.trace is None,
-        "the experiment has a trace and a [generate] table",
-        "leave one of them out",
-    )
+    if experiment.trace is not None:
+        raise UsageError("the experiment has a trace and a [generate] table", "leave one of them out")
     want(
         replay.rate > 0 or replay.fast or generate.source_rate > 0,
         "[generate] has no times of its own",
@@ -257,11 +248,8 @@ def _check_generate(experiment: Experiment, generate: Generate) -> None:
         generate.source_rate and "generate.source_rate",
         hint="give one of them",
     )
-    want(
-        replay.limit > 0 or replay.duration_s > 0,
-        "[generate] never ends",
-        "set replay.limit or replay.duration_s",
-    )
+    if replay.limit == 0 and replay.duration_s == 0:
+        raise UsageError("[generate] never ends", "set replay.limit or replay.duration_s")
     want(
         replay.loop == 1 and replay.from_ == "" and replay.until == "" and not replay.collapse_retransmits,
         "[generate] goes without replay.loop, from, until and collapse_retransmits",

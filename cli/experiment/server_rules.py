@@ -130,11 +130,8 @@ def _check_address(text: str, allow_public: bool) -> Address:
     what = f"server.addresses has {text!r}, which is not an IP address"
     address = parsed(text, UsageError(what, "give it as numbers, such as 127.0.0.1"))
     other = address.is_multicast or address.is_unspecified or address.is_link_local or address.is_reserved
-    want(
-        address.is_loopback or not other,
-        f"server address {text} is not the address of a host",
-        "name the server's address",
-    )
+    if other and not address.is_loopback:
+        raise UsageError(f"server address {text} is not the address of a host", "name the server's address")
     want(
         allow_public or not address.is_global,
         f"server address {text} is public",
@@ -154,11 +151,8 @@ def check_transport(experiment: Experiment) -> None:
         "leave it out",
     )
     port = experiment.tls_settings.port
-    want(
-        not experiment.over_tls or server.kind == "address" or port != server.port,
-        f"tls.port = {port} is server.port too",
-        "give each a port of its own",
-    )
+    if experiment.over_tls and server.kind != "address" and port == server.port:
+        raise UsageError(f"tls.port = {port} is server.port too", "give each a port of its own")
 
 
 def check_front(experiment: Experiment) -> None:

@@ -69,11 +69,8 @@ def _ip(text: str, where: str) -> Address:
 
 def variables(user: str, management: Sequence[str] = (), jump: str = "") -> dict[str, str]:
     """What all hosts have: a user who may use sudo, networks that guards let through, jump hosts of ssh."""
-    want(
-        bool(re.fullmatch(_USER, user)),
-        f"--user {user!r} is not a user name",
-        "give your name on the testbed",
-    )
+    if not re.fullmatch(_USER, user):
+        raise UsageError(f"--user {user!r} is not a user name", "give your name on the testbed")
     found = {"ansible_user": user, "reprise_root": ROOT}
     if user != "root":
         found["ansible_become"] = "true"
