@@ -148,18 +148,15 @@ def read(*paths: Path) -> dict[str, list[Target]]:
         not complaints, f"inventory {path} cannot be read", "try it by hand: ansible-inventory --list -i FILE"
     )
     variables = found.get("_meta", {}).get("hostvars", {})
-    known = {*GROUPS, "all", "ungrouped", "_meta"}
-    own = found.get("all", {}).get("children", [])
-    placed = {name for group in GROUPS for name in _listed(found, group)}
-    for group in own:
+    listed = {group: _listed(found, group) for group in GROUPS}
+    placed = {name for names in listed.values() for name in names}
+    for group in found.get("all", {}).get("children", []):
         want(
-            group in known or placed.issuperset(_listed(found, group)),
+            group == "ungrouped" or placed.issuperset(_listed(found, group)),
             f"inventory {path}: unknown group {group}, whose hosts are in none of the known groups",
             f"use the groups {', '.join(GROUPS)}",
         )
-    return {
-        group: [Target(name, variables.get(name, {})) for name in _listed(found, group)] for group in GROUPS
-    }
+    return {group: [Target(one, variables.get(one, {})) for one in names] for group, names in listed.items()}
 
 
 def _listed(found: Mapping[str, Any], group: str) -> list[str]:
@@ -174,14 +171,12 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> list[Ta
     """The machines that are hosts of the plan, the controller's first, where also what is prepared is
     prepared; too few machines are a usage error.
     """
-    emulated = experiment.emulated
+    metas = experiment.emulated.instances if experiment.emulated else 0
     wanted = {
         "controller": [network.CONTROLLER],
         "clients": [network.client(index) for index in range(1, experiment.topology.clients + 1)],
         "servers": network.servers(experiment.servers if experiment.own_server else 0),
-        "metas": [
-            hierarchy_hosts.meta(index) for index in range(1, (emulated.instances if emulated else 0) + 1)
-        ],
+        "metas": [hierarchy_hosts.meta(index) for index in range(1, metas + 1)],
     }
     targets: dict[str, Target] = {}
     for group, hosts in wanted.items():

@@ -65,11 +65,10 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def _results(plan: Plan, own: set[str]) -> list[str]:
     named, _ = _needs(plan, own)
     processes = [one for one in plan.processes if one.host in own]
-    steps = [one for one in (*plan.setup, *plan.later) if one.host in own]
     found = [path.removeprefix(f"{RESULTS}/").replace("@turn@", "*") for path in named if path != RESULTS]
     clients = [one.host for one in processes if one.role == "distributor"]
     found += [f"{kind}-{host}-*" for host in clients for kind in ("queries", "answers", "hedges")]
-    found += [f"logs/{ident}.log" for ident in (*(one.id for one in processes), *(one.id for one in steps))]
+    found += [f"logs/{one.id}.log" for one in (*processes, *plan.setup, *plan.later) if one.host in own]
     found += [f"logs/{PurePosixPath(path).name}" for one in processes for path in one.files]
     return [*found, *OF_ALL]
 

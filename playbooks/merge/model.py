@@ -18,15 +18,14 @@ SPEED_GBPS = 0  # of the LAN; 0: not limited. A limit is kept by an emulator, wh
 
 PREFIX = "172.16.1"  # not in 10.0.0.0/8, out of which Reprise gives addresses to sources
 ROLES = (("controller", 1), ("client", CLIENTS), ("server", SERVERS), ("meta", METAS))
-GROUPS = {"controller": "controller", "client": "clients", "server": "servers", "meta": "metas"}
 
 
 def make_node(net, role, index):
     """A node in its group."""
-    name = role if role == "controller" else f"{role}{index}"
+    name, group = (role, role) if role == "controller" else (f"{role}{index}", f"{role}s")
     wanted = [merge.image == IMAGE, merge.proc.cores >= CORES, merge.memory.capacity >= merge.gb(MEMORY_GB)]
     node = net.node(name, *wanted, *([merge.metal == 1] if METAL else []))
-    node.properties["group"] = [GROUPS[role]]
+    node.properties["group"] = [group]
     return node
 
 
