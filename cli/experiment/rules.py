@@ -61,17 +61,13 @@ def _check_expect(expected: dict[str, Any] | None) -> None:
 
 def _check_mutate(mutate: Mutate) -> None:
     """The rules themselves are checked by the programs that apply them."""
-    want(
-        bool(mutate.rules or mutate.rule),
-        "[mutate] has no rule",
-        'name a rule file (rules = "FILE") or add [[mutate.rule]] tables',
-    )
+    if not mutate.rules and not mutate.rule:
+        what = "[mutate] has no rule"
+        raise UsageError(what, 'name a rule file (rules = "FILE") or add [[mutate.rule]] tables')
     for number, rule in enumerate(mutate.rule, 1):
-        want(
-            isinstance(rule.get("kind"), str),
-            f"mutate.rule {number} has no kind",
-            'write kind = "transport" or another kind of docs/rules.md',
-        )
+        if not isinstance(rule.get("kind"), str):
+            what = f"mutate.rule {number} has no kind"
+            raise UsageError(what, 'write kind = "transport" or another kind of docs/rules.md')
         want(
             "key" not in rule or str(rule["key"]).startswith("@"),
             f"mutate.rule {number} holds a secret key, which would stand in the results",
@@ -86,18 +82,14 @@ def _check_hierarchy(experiment: Experiment) -> None:
         kind, hint = f'server.kind = "{experiment.server.kind}"', 'use server.kind = "hierarchy"'
         exclude(experiment.hierarchy and "[hierarchy]", kind, hint=f"{hint} or leave the table out")
         return
-    want(
-        bool(emulated.resolvers),
-        "hierarchy.resolver is empty",
-        "use bind, unbound, knot-resolver, pdns-recursor or a list of them",
-    )
+    if not emulated.resolvers:
+        what = "hierarchy.resolver is empty"
+        raise UsageError(what, "use bind, unbound, knot-resolver, pdns-recursor or a list of them")
     _check_emulated_zones(experiment.server, emulated)
     _check_emulated_hosts(experiment.topology.clients, emulated)
-    want(
-        experiment.server.port == 53,
-        f"server.port = {experiment.server.port} is not for a hierarchy",
-        "resolvers listen on port 53",
-    )
+    if experiment.server.port != 53:
+        what = f"server.port = {experiment.server.port} is not for a hierarchy"
+        raise UsageError(what, "resolvers listen on port 53")
     warm = emulated.cache == "warm" and 'hierarchy.cache = "warm"'
     exclude(warm, experiment.generate and "[generate]", hint="give a trace or a [synth] table")
 
@@ -109,11 +101,9 @@ def _check_emulated_zones(server: Server, emulated: Hierarchy) -> None:
         "set hierarchy.zones = FOLDER or hierarchy.capture = FILE, or add a [hierarchy.synth] table",
     )
     exclude(emulated.zones and "hierarchy.zones", emulated.capture and "hierarchy.capture")
-    want(
-        emulated.capture is not None or emulated.dnssec == "keep",
-        f'hierarchy.dnssec = "{emulated.dnssec}" is for zones built from hierarchy.capture',
-        "use `reprise zones resign` for other folders",
-    )
+    if emulated.capture is None and emulated.dnssec != "keep":
+        what = f'hierarchy.dnssec = "{emulated.dnssec}" is for zones built from hierarchy.capture'
+        raise UsageError(what, "use `reprise zones resign` for other folders")
     own = (server.zone, server.capture, server.root_like, server.wildcard, server.origin, server.addresses)
     want(
         not any(own),
@@ -124,21 +114,15 @@ def _check_emulated_zones(server: Server, emulated: Hierarchy) -> None:
 
 def _check_emulated_hosts(clients: int, emulated: Hierarchy) -> None:
     resolvers = len(emulated.resolvers)
-    want(
-        resolvers * emulated.instances <= addresses.MOST_LINKS,
-        f"{resolvers} resolvers and {emulated.instances} instances are too many",
-        f"their product may be {addresses.MOST_LINKS}",
-    )
-    want(
-        clients <= addresses.MOST_CLIENTS,
-        f"topology.clients = {clients} is out of range with a hierarchy",
-        f"use 1 to {addresses.MOST_CLIENTS}",
-    )
-    want(
-        resolvers <= clients,
-        f"{resolvers} resolvers have {clients} clients to ask them",
-        "set topology.clients at least as high",
-    )
+    if resolvers * emulated.instances > addresses.MOST_LINKS:
+        what = f"{resolvers} resolvers and {emulated.instances} instances are too many"
+        raise UsageError(what, f"their product may be {addresses.MOST_LINKS}")
+    if clients > addresses.MOST_CLIENTS:
+        what = f"topology.clients = {clients} is out of range with a hierarchy"
+        raise UsageError(what, f"use 1 to {addresses.MOST_CLIENTS}")
+    if resolvers > clients:
+        what = f"{resolvers} resolvers have {clients} clients to ask them"
+        raise UsageError(what, "set topology.clients at least as high")
     exclude(
         emulated.engine == "nsd" and 'hierarchy.engine = "nsd"',
         emulated.form == "paper" and 'form = "paper"',
@@ -151,11 +135,9 @@ def _check_emulated_hosts(clients: int, emulated: Hierarchy) -> None:
         strict and f'resolver = "{strict}"',
         hint='only BIND and unbound can accept them; use "keep", or hierarchy.validate = false',
     )
-    want(
-        emulated.resolver_config is None or len(set(emulated.resolvers)) == 1,
-        "hierarchy.resolver_config is for resolvers of one kind",
-        "leave it out or use one kind",
-    )
+    if emulated.resolver_config is not None and len(set(emulated.resolvers)) > 1:
+        what = "hierarchy.resolver_config is for resolvers of one kind"
+        raise UsageError(what, "leave it out or use one kind")
     if emulated.rtt is None:
         return
     nft = emulated.data_path == "nft" and 'hierarchy.data_path = "nft"'
@@ -203,11 +185,9 @@ def _check_peers(experiment: Experiment) -> None:
         "replay.peers has an address twice, or that of the client's own resolver",
         "give each other resolver an address of its own",
     )
-    want(
-        others == 0 or most <= others,
-        f"replay.peers has {most} addresses of one family for {others} other resolvers",
-        f"name {others} at most",
-    )
+    if 0 < others < most:
+        what = f"replay.peers has {most} addresses of one family for {others} other resolvers"
+        raise UsageError(what, f"name {others} at most")
     for text in replay.peers:
         address, port = peer(text)
         if server.kind == "address":

@@ -52,11 +52,9 @@ def check_server(server: Server) -> None:
             "set server.zone = FILE or add a [server.root_like] or [server.wildcard] table",
         )
         exclude(server.zone and "server.zone", server.capture and "server.capture")
-        want(
-            server.capture is None or server.origin is not None,
-            "server.capture needs server.origin",
-            "name the zone that is to be built of the capture",
-        )
+        if server.capture is not None and server.origin is None:
+            what = "server.capture needs server.origin"
+            raise UsageError(what, "name the zone that is to be built of the capture")
         several = server.wildcard is not None and server.wildcard.zones > 1
         command = server.kind == "command" and 'server.kind = "command"'
         exclude(several and "server.wildcard.zones", command, hint="the command line has one zone")
@@ -66,35 +64,27 @@ def check_server(server: Server) -> None:
         exclude(
             server.origin and not brought and "server.origin", made, hint="a zone that is made has its own"
         )
-        want(
-            not server.addresses,
-            f"server.addresses is for a server of your own, not for {server.kind}",
-            'use server.kind = "address" or leave addresses out',
-        )
+        if server.addresses:
+            what = f"server.addresses is for a server of your own, not for {server.kind}"
+            raise UsageError(what, 'use server.kind = "address" or leave addresses out')
         return
     want(bool(server.addresses), "server.addresses is empty", "name the server's address")
     found = [_check_address(text, server.allow_public) for text in server.addresses]
-    want(
-        len({one.is_loopback for one in found}) == 1,
-        "server.addresses has a loopback address and one that is not",
-        "name the addresses of one server",
-    )
-    want(
-        len({one.version for one in found}) == len(found),
-        "server.addresses has two of the same family",
-        "name one IPv4 and one IPv6 address at most",
-    )
+    if len({one.is_loopback for one in found}) > 1:
+        what = "server.addresses has a loopback address and one that is not"
+        raise UsageError(what, "name the addresses of one server")
+    if len({one.version for one in found}) < len(found):
+        what = "server.addresses has two of the same family"
+        raise UsageError(what, "name one IPv4 and one IPv6 address at most")
 
 
 def _check_keys(server: Server) -> None:
     """Keys that a kind does not heed."""
     default = Server()
     for key in ("rrl", "config", "binary"):
-        want(
-            not getattr(server, key) or server.kind != "hierarchy",
-            f"server.{key} is for authoritative servers of the run",
-            "leave it out, or use hierarchy.resolver_config for resolvers",
-        )
+        if getattr(server, key) and server.kind == "hierarchy":
+            what = f"server.{key} is for authoritative servers of the run"
+            raise UsageError(what, "leave it out, or use hierarchy.resolver_config for resolvers")
     for key, (kinds, hint) in _OF_KINDS.items():
         in_front = server.front == "dnsdist" and key in ("processes", "tcp_idle_timeout_s")
         given = getattr(server, key) != getattr(default, key) and not in_front and f"server.{key}"
@@ -108,11 +98,9 @@ def _check_command(command: str | None) -> None:
     except ValueError as error:
         what = f"server.command cannot be split into words: {error}"
         raise UsageError(what, "quote as in a shell") from None
-    want(
-        bool(words),
-        'server.kind = "command" needs server.command',
-        'set it like "mydns --port {port} --zone {zone} --address {address}"',
-    )
+    if not words:
+        what = 'server.kind = "command" needs server.command'
+        raise UsageError(what, 'set it like "mydns --port {port} --zone {zone} --address {address}"')
     found = [name for word in words[1:] for name in re.findall(r"(?<!\$)\{(\w+)\}", word)]
     known = [*_PLACEHOLDERS, *_FURTHER]
     for name in found:
@@ -132,11 +120,9 @@ def _check_address(text: str, allow_public: bool) -> Address:
     other = address.is_multicast or address.is_unspecified or address.is_link_local or address.is_reserved
     if other and not address.is_loopback:
         raise UsageError(f"server address {text} is not the address of a host", "name the server's address")
-    want(
-        allow_public or not address.is_global,
-        f"server address {text} is public",
-        "ask who runs that server first, then set server.allow_public = true",
-    )
+    if address.is_global and not allow_public:
+        what = f"server address {text} is public"
+        raise UsageError(what, "ask who runs that server first, then set server.allow_public = true")
     return address
 
 
@@ -192,11 +178,9 @@ def check_way(experiment: Experiment) -> None:
     if experiment.rtt is None:
         return
     check_rtt("rtt", experiment.rtt)
-    want(
-        experiment.own_server,
-        "[rtt] needs the local network, which a server at an address is not in",
-        "leave it out or use a server of your own",
-    )
+    if not experiment.own_server:
+        what = "[rtt] needs the local network, which a server at an address is not in"
+        raise UsageError(what, "leave it out or use a server of your own")
     by_source, replay = experiment.rtt.by == "source" and 'rtt.by = "source"', experiment.replay
     other = not replay.shows_trace_addresses and f'replay.source_mode = "{replay.source_mode}"'
     hint = 'the server must see the trace\'s addresses: use source_mode = "addresses" or "packet"'

@@ -109,23 +109,17 @@ class Target:
         if name := self.text("reprise_interface"):
             return name
         address = self.text("reprise_address")
-        want(
-            bool(address),
-            f"host {self.name} has neither reprise_interface nor reprise_address",
-            "name its interface in the experiment's network in the inventory",
-        )
+        if not address:
+            what = f"host {self.name} has neither reprise_interface nor reprise_address"
+            raise UsageError(what, "name its interface in the experiment's network in the inventory")
         what = f"reprise_address {address} of host {self.name} is not an IP address"
         wanted = str(parsed(address, UsageError(what, "write one like 10.10.1.2")))
-        want(
-            wanted in found,
-            f"host {self.name} has no interface with reprise_address {address}",
-            "correct the inventory; `ip address` shows what the host has",
-        )
-        want(
-            bool(re.fullmatch(_INTERFACE, found[wanted])),
-            f"host {self.name} reports the interface name {found[wanted]!r}",
-            "set reprise_interface in the inventory",
-        )
+        if wanted not in found:
+            what = f"host {self.name} has no interface with reprise_address {address}"
+            raise UsageError(what, "correct the inventory; `ip address` shows what the host has")
+        if not re.fullmatch(_INTERFACE, found[wanted]):
+            what = f"host {self.name} reports the interface name {found[wanted]!r}"
+            raise UsageError(what, "set reprise_interface in the inventory")
         return found[wanted]
 
 
@@ -143,10 +137,9 @@ def read(*paths: Path) -> dict[str, list[Target]]:
         found = None
     if not isinstance(found, dict):
         raise UsageError(f"inventory {path} cannot be read: {one_line(done.stderr)}", "see docs/testbeds.md")
-    complaints = [line for line in done.stderr.splitlines() if "Failed to parse" in line]
-    want(
-        not complaints, f"inventory {path} cannot be read", "try it by hand: ansible-inventory --list -i FILE"
-    )
+    if "Failed to parse" in done.stderr:
+        hint = "try it by hand: ansible-inventory --list -i FILE"
+        raise UsageError(f"inventory {path} cannot be read", hint)
     variables = found.get("_meta", {}).get("hostvars", {})
     listed = {group: _listed(found, group) for group in GROUPS}
     placed = {name for names in listed.values() for name in names}
@@ -189,17 +182,13 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> list[Ta
         targets.update(zip(hosts, there, strict=False))
     guarded = [one.name for host, one in targets.items() if host != network.CONTROLLER]
     twice = sorted({name for name in guarded if guarded.count(name) > 1})
-    want(
-        not twice,
-        f"{', '.join(twice)}: assigned two roles in the experiment",
-        "only the controller may share its machine with another host",
-    )
+    if twice:
+        what = f"{', '.join(twice)}: assigned two roles in the experiment"
+        raise UsageError(what, "only the controller may share its machine with another host")
     roots = sorted({one.root for one in targets.values()})
-    want(
-        len(roots) == 1,
-        f"Reprise would be in {' and in '.join(roots)} on different hosts",
-        "give all hosts the same reprise_root",
-    )
+    if len(roots) > 1:
+        what = f"Reprise would be in {' and in '.join(roots)} on different hosts"
+        raise UsageError(what, "give all hosts the same reprise_root")
     machines = {one.name: one for one in targets.values()}
     hosts_of = {name: tuple(host for host, one in targets.items() if one.name == name) for name in machines}
     return [replace(one, hosts=hosts_of[name]) for name, one in machines.items()]

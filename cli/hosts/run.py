@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from cli import VERSION, run_name
-from cli.errors import EXIT_FAILED, RepriseError, complain, want
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, want
 from cli.executor import preflight, sandbox
 from cli.executor import run as local
 from cli.executor.executor import Executor
@@ -107,16 +107,12 @@ def _greet(agents: Sequence[Agent], run: str) -> None:
     own = source.checksum()
     for agent in agents:
         name, said = agent.target.name, agent.said
-        want(
-            said.version == VERSION,
-            f"{name} has Reprise {said.version}, and this machine has {VERSION}",
-            "install the same version on all, see docs/testbeds.md",
-        )
-        want(
-            said.source == own,
-            f"{name} has Reprise {VERSION}, but not with the same files as this machine",
-            "run it without --no-deploy",
-        )
+        if said.version != VERSION:
+            what = f"{name} has Reprise {said.version}, and this machine has {VERSION}"
+            raise UsageError(what, "install the same version on all, see docs/testbeds.md")
+        if said.source != own:
+            what = f"{name} has Reprise {VERSION}, but not with the same files as this machine"
+            raise UsageError(what, "run it without --no-deploy")
     for agent in agents:
         agent.keep_awake()
     for agent in agents:
@@ -183,11 +179,9 @@ def _prefixes(agents: Sequence[Agent]) -> tuple[str, ...]:
         given = target.variables.get("reprise_management", [])
         found += [str(text) for text in ([given] if isinstance(given, str) else given)]
         found += [_single(target.name, address.partition("%")[0])] if address else []
-        want(
-            target.local or bool(address or given),
-            f"{target.name} does not say from where it is reached, and its guard would lock you out",
-            "set reprise_management in the inventory",
-        )
+        if not (target.local or address or given):
+            what = f"{target.name} does not say from where it is reached, and its guard would lock you out"
+            raise UsageError(what, "set reprise_management in the inventory")
     return tuple(dict.fromkeys(found)) or ("127.0.0.1/32",)
 
 
