@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from cli.errors import UsageError, want_choice
 from cli.experiment import keys, rules, tables
-from cli.experiment.schema import Experiment, Mutate
+from cli.experiment.schema import Experiment
 from report.run import RENAMED
 from report.run import leaves as leaves_in
 

@@ -132,6 +132,12 @@ def test_who_fills_caches_has_the_trace(
     assert there.trace == str(changes.place_of(changes.named_sum(trace)) / "trace")
 
 
+def test_an_empty_path_names_no_file_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "call", lambda *_, **__: pytest.fail("something is copied"))
+    empty = dataclasses.replace(PLAIN, server=dataclasses.replace(PLAIN.server, config=""))
+    assert inputs.carry(empty, [Target("n", {}, (network.CONTROLLER,))]) == empty
+
+
 def test_hosts_get_the_names_that_a_trace_is_made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = tmp_path / "list"
     names.write_text("a.example\n")
