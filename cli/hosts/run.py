@@ -131,7 +131,7 @@ def _plan(
     kinds = machine.kinds(experiment)
     clients = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
     interfaces: dict[str, str] = {}
-    for host, agent in ((host, agent) for agent in agents for host in agent.target.hosts):
+    for host, agent in ((host, one) for one in agents for host in one.target.hosts):
         facts.cores_of[host] = agent.said.cores
         interfaces[host] = agent.target.interface(agent.said.interfaces)
         if host not in (network.CONTROLLER, *clients):
@@ -146,7 +146,7 @@ def _plan(
 def _check_sources(experiment: Experiment, agents: Sequence[Agent]) -> None:
     """Addresses of sources are routed to clients: those of the hosts cannot lie among them."""
     prefixes = [ipaddress.ip_network(text) for text in guards.sources(experiment)]
-    for agent, address in ((agent, address) for agent in agents for address in agent.said.interfaces):
+    for agent, address in ((one, address) for one in agents for address in one.said.interfaces):
         inside = next((each for each in prefixes if ipaddress.ip_address(address) in each), None)
         want(
             inside is None,

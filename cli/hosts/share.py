@@ -68,7 +68,8 @@ def _results(plan: Plan, own: set[str]) -> list[str]:
     found = [path.removeprefix(f"{RESULTS}/").replace("@turn@", "*") for path in named if path != RESULTS]
     clients = [one.host for one in processes if one.role == "distributor"]
     found += [f"{kind}-{host}-*" for host in clients for kind in ("queries", "answers", "hedges")]
-    found += [f"logs/{one.id}.log" for one in (*processes, *plan.setup, *plan.later) if one.host in own]
+    found += [f"logs/{one.id}.log" for one in processes]
+    found += [f"logs/{one.id}.log" for one in (*plan.setup, *plan.later) if one.host in own]
     found += [f"logs/{PurePosixPath(path).name}" for one in processes for path in one.files]
     return [*found, *OF_ALL]
 
