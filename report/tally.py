@@ -239,7 +239,7 @@ class Tally:
         self.interarrival.add(np.diff(np.concatenate([np.array(before, np.int64), error])))
         self._last_error = int(error[-1])
         kinds = window.file[timed] * 256 + window.transport[timed]
-        for kind in np.unique(kinds).tolist():
+        for kind in counted(kinds)[0].tolist():
             self.errors[hosts[kind // 256], transport_name(kind % 256)].add(error[kinds == kind])
 
     def _answers(self, window: Window, known: NDArray[np.bool_]) -> None:
