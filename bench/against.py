@@ -59,9 +59,8 @@ def _checkout(commit: str) -> Path:
 def _run(root: Path, words: Sequence[str]) -> Path:
     """The result folder of one call of a checkout's bench, whose checks are not this bench's matter."""
     shutil.rmtree(words[-1], ignore_errors=True)  # of a call that was interrupted
-    said = subprocess.run(
-        [str(root / "reprise"), "bench", *words], check=False, capture_output=True, text=True
-    )
+    argv = [str(root / "reprise"), "bench", *words]
+    said = subprocess.run(argv, cwd=root, check=False, capture_output=True, text=True)
     found = [path.parent for path in Path(words[-1]).glob("*/recomputed.json")]
     if len(found) != 1:
         raise RepriseError(f"the bench of {root} failed: {one_line(said.stderr[-400:])}", "run it by hand")
