@@ -95,10 +95,11 @@ def _settings(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def _address(text: str) -> tuple[str, int | None]:
     """Address and port; None where none is given."""
-    with_port = "]:" in text or text.count(":") == 1
+    with_port = (text.startswith("[") and "]:" in text) or text.count(":") == 1
     host, _, port = text.rpartition(":") if with_port else (text, "", "")
     try:
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        address = ipaddress.ip_address(bare)
         return str(address), int(port) if port else None
     except ValueError:
         hint = "give it as numbers, such as 127.0.0.1:5353 or [::1]:5353"

@@ -132,8 +132,8 @@ def _no_daemons(names: Sequence[str]) -> Iterator[int]:
     """
     with locks.of_machine(_LOCK) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        held = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10)
         ours = not _POLICY.exists() or _POLICY_MARK in _POLICY.read_text(encoding="utf-8", errors="replace")
+        held = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10)
         try:
             if ours:
                 lock = locks.MACHINE / _LOCK

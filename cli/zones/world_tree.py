@@ -63,7 +63,8 @@ class Draft:
     hosts: dict[str, tuple[str, ...]] = field(default_factory=_ROOTS.copy)
     used: set[str] = field(default_factory=lambda: {one for pair in LETTERS.values() for one in pair})
     tlds: list[str] = field(default_factory=list)
-    providers: dict[tuple[str, ...], float] = field(default_factory=dict)  # name servers, and popularity
+    providers: list[tuple[str, ...]] = field(default_factory=list)  # their name servers
+    sizes: list[float] = field(default_factory=list)  # sums of their popularity
     homes: list[str] = field(default_factory=list)  # second-level zones, where a third level may hang
 
     def add(self, zone: Zone) -> None:
@@ -132,7 +133,8 @@ def _providers(draft: Draft, count: int) -> None:
         home = draft.fresh_name(draft.source.choice(draft.tlds), 3, 4)
         hosts = _own_servers(draft, home, 2 + number % 3)
         draft.add(Zone(home, hosts))
-        draft.providers[hosts] = 1 / number
+        draft.providers.append(hosts)
+        draft.sizes.append(sum(draft.sizes[-1:]) + 1 / number)
 
 
 def _small_zone(draft: Draft) -> None:
@@ -160,7 +162,7 @@ def _servers(draft: Draft, name: str) -> tuple[str, ...]:
 
 
 def _provider(draft: Draft) -> tuple[str, ...]:
-    hosts = draft.source.choices(list(draft.providers), weights=list(draft.providers.values()))[0]
+    hosts = draft.source.choices(draft.providers, cum_weights=draft.sizes)[0]
     first = draft.source.randrange(len(hosts))
     return (hosts * 2)[first : first + 2]  # none has fewer
 

@@ -70,7 +70,7 @@ def origin_of(text: str) -> str | None:
     def absolute(name: str) -> str | None:
         if name == "@" or (origin is None and not name.endswith(".")):
             return origin
-        return (name if name.endswith(".") else f"{name}.{origin}").replace("..", ".").lower()
+        return (name if name.endswith(".") else f"{name}.{'' if origin == '.' else origin}").lower()
 
     for line in text.splitlines():
         words = line.split(";", 1)[0].split()

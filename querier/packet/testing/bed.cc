@@ -81,8 +81,7 @@ void PacketBed::serve() {
         run(kNoDetection);
         entered_.set_value(gettid());
         auto wired = wired_.get_future();
-        while (wired.wait_for(std::chrono::milliseconds(kWaitMs)) !=
-               std::future_status::ready) {
+        while (wired.wait_for(std::chrono::milliseconds(kWaitMs)) != std::future_status::ready) {
             if (done_) {
                 return;
             }
