@@ -68,12 +68,14 @@ OwnUse own_use() {
     };
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    OwnUse use{.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime)};
-    // ru_maxrss would count the memory of whoever started the program too, until then.
+    OwnUse use{.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime),
+               .max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+    // That has the memory of whoever started the program too, until then. This has not.
     std::ifstream status("/proc/self/status");
     for (std::string word; status >> word;) {
-        if (word == "VmHWM:" && status >> use.max_rss_bytes) {
-            use.max_rss_bytes *= 1024; // kB
+        std::uint64_t kilobytes = 0;
+        if (word == "VmHWM:" && status >> kilobytes) {
+            use.max_rss_bytes = kilobytes * 1024;
             break;
         }
     }
