@@ -254,7 +254,7 @@ def kinds(experiment: Experiment) -> list[str]:
 
 
 def commit() -> str | None:
-    """The commit of this source tree, with a plus where files differ; None outside of a repository."""
+    """The commit of this source tree, with a plus where files differ; None where git cannot tell."""
     git = programs.find("git")
     if git is None or not (programs.ROOT / ".git").exists():
         return None
