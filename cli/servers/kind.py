@@ -5,6 +5,7 @@ Uses Python's own library alone: the bootstrap reads it.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -213,9 +214,13 @@ class ServerKind:
         """
         keys = " ".join(one.key for one in self.conditions)
         line = self.shows.replace("{keys}", keys).replace("{program}", shlex.quote(program or self.program))
-        argv = ["timeout", "-s", "KILL", f"{_ASK_S:g}", "sh", "-c", line, "sh", config]
-        done = subprocess.run(argv, stdout=subprocess.PIPE, errors="replace", check=False)
-        return done.stdout if done.returncode != -signal.SIGKILL else ""  # it kills itself with all others
+        argv, pipe = ["sh", "-c", line, "sh", config], subprocess.PIPE
+        with subprocess.Popen(argv, stdout=pipe, errors="replace", start_new_session=True) as child:
+            try:
+                return child.communicate(timeout=_ASK_S)[0]
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                return ""
 
     def says(self, program: str = "") -> str:
         """The first line that a program, by itself that of this machine, says of its version; "" where there

@@ -105,6 +105,6 @@ def bind_anchors(root_key: str) -> str:
     """root.key (DNSKEY records, of which key-signing ones have flags 257) as a statement of named.conf. It
     stands also where there is no key: since 9.20 a named that validates wants one.
     """
-    found = re.findall(r"^[^;].* DNSKEY (257 \d+ \d+) (.+)$", root_key, re.MULTILINE)
+    found = re.findall(r"^[^;\n].* DNSKEY (257 \d+ \d+) (.+)$", root_key, re.MULTILINE)
     keys = (f'    . static-key {numbers} "{key.replace(" ", "")}";\n' for numbers, key in found)
     return f"trust-anchors {{\n{''.join(keys)}}};\n"

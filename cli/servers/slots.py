@@ -59,9 +59,10 @@ def serve(nsd: str, listed: Path) -> int:
     """Runs until a signal, which interrupts as ctrl-C does (0), or until one of them ends (1)."""
     children: list[subprocess.Popen[bytes]] = []
     try:
-        _pass_on(children, nsd, listed.read_text(encoding="utf-8").splitlines())
+        try:
+            _pass_on(children, nsd, listed.read_text(encoding="utf-8").splitlines())
+        finally:
+            _end(children)
     except KeyboardInterrupt:
         return 0
-    finally:
-        _end(children)
     return 1
