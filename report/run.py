@@ -5,6 +5,7 @@ own library alone: the bootstrap reads it.
 import csv
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ class Run:
         # What the controller read: the trace, or what was made instead, in the folder, renamed since.
         read = str(self.controller.get("trace") or "")
         own = folder / Path(read).name
-        self.trace_read = (own if own.exists() else Path(read)) if read else None
+        self.trace_read = (own if os.path.exists(own) else Path(read)) if read else None  # noqa: PTH110
         named = self.experiment.get("trace")
         self.trace = Path(str(named)) if named else self.trace_read  # as named, or the one that was made
         # The experiment without sources of queries that were not played.

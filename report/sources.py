@@ -114,8 +114,10 @@ def digested(
                 while complaint is None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         complaint = child.communicate(timeout=_LOOK_S)[1]
-                    with contextlib.suppress(OSError):  # there are no rows yet, or they are all there
+                    size = 0
+                    with contextlib.suppress(OSError):  # there are no rows yet
                         size = target.with_name(f"{target.name}.partial").stat().st_size
+                    if complaint is None:
                         read = done + max(0, size - TABLE_HEADER.size) // ROW.itemsize
                         told(read, max(of, read))  # a file that was cut off does not say how many it has
             if child.returncode:
@@ -145,7 +147,7 @@ def find_program(given: Path | None) -> Path:
     """`--programs`, REPRISE_PROGRAMS, a build beside this package, or the PATH."""
     named = given or os.environ.get("REPRISE_PROGRAMS")
     folders = [Path(named)] if named else sorted(ROOT.glob("build/*/bin"), key=_rank)
-    names = [*(str(folder / PROGRAM) for folder in folders), *([] if named else [PROGRAM])]
+    names = [*(str((folder / PROGRAM).absolute()) for folder in folders), *([] if named else [PROGRAM])]
     found = next((one for name in names if (one := shutil.which(name))), None)
     if found is None:
         raise ReportError(f"{PROGRAM} is not built", "run `./reprise doctor` or give --programs DIR")

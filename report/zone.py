@@ -93,7 +93,7 @@ def ancestors(name: str, origin: str) -> Iterator[str]:
     """The name and its ancestors up to but without the origin."""
     while name not in (origin, "."):
         yield name
-        name = _LABEL.sub("", name, count=1) or "."
+        name = (_LABEL.sub("", name, count=1) if "\\" in name else name.partition(".")[2]) or "."
 
 
 def read_zone(path: Path, origin: str | None = None) -> Zone:

@@ -142,6 +142,8 @@ def _check_generate(experiment: Experiment, generate: Generate) -> None:
     replay = experiment.replay
     if experiment.trace is not None:
         raise UsageError("the experiment has a trace and a [generate] table", "leave one of them out")
+    what, hint = "generate.name = '' is not a domain name", "give one, such as www.example.com"
+    want(generate.name != "", what, hint)
     want(
         replay.rate > 0 or replay.fast or generate.source_rate > 0,
         "[generate] has no times of its own",

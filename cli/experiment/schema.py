@@ -143,7 +143,7 @@ class Generate(Table):
     `source_rate`, and `.limit` or `.duration_s`; wins over `[synth]`
     """
 
-    name: Annotated[Text, form(r"[!-.0-~]{1,255}", "is not a domain name", "give one, such as www.example.com"), Field(validate_default=True, description="the name asked for")] = ""
+    name: Annotated[Text, form(r"[!-.0-~]{1,255}", "is not a domain name", "give one, such as www.example.com"), doc("the name asked for")] = ""
     type: Annotated[Text, form(r"[A-Za-z0-9]{1,16}", "is not a record type", "use one such as A or TYPE65"), doc("the type asked for")] = "A"
     sources: Annotated[Whole, span(1, 16_000_000, "from so many addresses (10.0.0.1 on) in turn")] = 1
     source_rate: Annotated[Number, span(0, 1e6, "queries a second that each source sends, which makes the rate grow with `sources`; 0 = as `[replay]` says")] = 0

@@ -151,10 +151,12 @@ def _run(channel: Channel, plan: planned.Plan) -> None:
         sandbox.run(lambda life: _serve_plan(channel, plan, life), None, own_network=False)
     finally:
         with interrupts_held():
-            with contextlib.suppress(OSError):  # there is nothing to give back
-                if plan.user:
-                    privileges.give_back(kept)
-            failed = changes.undo(plan.run)
+            try:
+                with contextlib.suppress(OSError):  # there is nothing to give back
+                    if plan.user:
+                        privileges.give_back(kept)
+            finally:
+                failed = changes.undo(plan.run)
     if failed:
         raise RepriseError(f"cannot undo: {failed[0]}", f"see {kept}/logs/undo.log, and run teardown.yml")
 

@@ -70,7 +70,11 @@ class Agent:
     def _wake(self) -> None:
         with contextlib.suppress(RepriseError, ValueError):  # whoever asks next is told, or it is closed
             while not self._ended.wait(_AWAKE_S):
-                self.ask("nop")
+                if self._lock.acquire(blocking=False):  # else it is being asked
+                    try:
+                        self.ask("nop")
+                    finally:
+                        self._lock.release()
 
     def ask(self, do: str, form: Any = None, **values: Any) -> Any:
         """Its answer to a request, of the type `form`; its error is raised, with its machine named."""

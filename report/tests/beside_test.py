@@ -40,12 +40,12 @@ def test_a_table_that_one_run_lacks_is_one_key(tmp_path: Path, capsys: pytest.Ca
     """With what differs in it; no line of the terminal is longer than 100 columns."""
     synth = {"seed": 1, "duration": 8, "clients": 500, "zipf": 1.0, "tcp_share": 0.02, "junk_share": 0.5}
     made_of = {"root_like": {"seed": 1, "ds_share": 0.9}}
+    unplayed = {"synth": {"rate": 7}, "server": {"root_like": None}}
     runs = [
         made(tmp_path / "quickstart-20261125T140854Z-0001", synth={**synth, "rate": 300}, server=made_of),
         made(tmp_path / "quickstart-20261125T140854Z-0002", synth={**synth, "rate": 600}, server=made_of),
-        made(tmp_path / "root-live-20261125T140854Z-0003", trace="/x/live.pcap", server={"root_like": None}),
+        made(tmp_path / "root-live-20261125T140854Z-0003", trace="/x/live.pcap", **unplayed),
     ]
-    runs[2].experiment["synth"] = {"rate": 7}  # which is not what was played
     names = labels_of(runs)
     assert names == [run.name for run in runs]  # too much differs for a label
     heading, first, second, third = differences(runs, names)
