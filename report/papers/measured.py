@@ -173,7 +173,7 @@ def _sessions(measured: Measured, summary: Json) -> Json:
     for each established connection, as both of its ends are on this machine.
     """
     begin, end = measured.warmup_ns, measured.tally.last_ns
-    _, came, lives = _opening(measured)
+    came, lives = _opening(measured, "received", "latency")
     answered = (lives != NEVER) & (came >= begin)  # NEVER is before all
     came, lives = came[answered], lives[answered]
     entry, growth = summary["front"]["bytes_per_entry"], summary["server_memory"]["kernel_objects"]
@@ -192,14 +192,12 @@ def _sessions(measured: Measured, summary: Json) -> Json:
     }
 
 
-def _opening(measured: Measured) -> list[NDArray[np.int64]]:
-    """Of queries for which a connection was opened: when they were sent, when their answers came, and after
-    what time, in ns; NEVER where that was not.
-    """
-    found = [[np.zeros(0, np.int64)] * 3]
+def _opening(measured: Measured, *names: str) -> list[NDArray[np.int64]]:
+    """These times of queries for which a connection was opened, in ns; NEVER where that was not."""
+    found = [[np.zeros(0, np.int64)] * len(names)]
     for one in windows(measured.files):
         opened = one.marks & MARK_OPENED != 0
-        found.append([one.sent[opened], one.received[opened], one.latency[opened]])
+        found.append([getattr(one, name)[opened] for name in names])
     return [np.concatenate(column) for column in zip(*found, strict=True)]
 
 
@@ -207,7 +205,7 @@ def _of_closed(
     measured: Measured, established: Series, waiting: Series, begin_s: float, end_s: float
 ) -> float | None:
     """TIME-WAIT over what had closed in the minute before: what was opened and is no more established."""
-    sent, *_ = _opening(measured)
+    (sent,) = _opening(measured, "sent")
     opened = np.sort(sent[sent != NEVER])
     times, standing = established.times, established.values
     closed = np.searchsorted(opened, times * 1e9) - standing
