@@ -19,7 +19,7 @@ class ScratchFile {
 public:
     explicit ScratchFile(const Buffer& bytes)
         : path_(std::filesystem::temp_directory_path() /
-                ("reprise-foreign-" + std::to_string(getpid()) + "-" + std::to_string(made_++))) {
+                ("reprise-foreign-" + std::to_string(getpid()) + "-" + std::to_string(made++))) {
         std::ofstream(path_, std::ios::binary)
             .write(reinterpret_cast<const char*>(bytes.data()),
                    static_cast<std::streamsize>(bytes.size()));
@@ -33,7 +33,7 @@ public:
     [[nodiscard]] std::string path() const { return path_; }
 
 private:
-    static inline unsigned made_ = 0;
+    static inline unsigned made = 0;
 
     std::filesystem::path path_;
 };
