@@ -1,4 +1,3 @@
-#include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"

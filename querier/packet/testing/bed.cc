@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "querier/carrier/carrier.hh"
 #include "querier/testing/servers.hh"
 
 #include <fmt/format.h>
