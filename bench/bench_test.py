@@ -22,6 +22,7 @@ from cli.plan import network
 from cli.tools import bench
 from tests import command
 from tests.bed import below, has_ended, wait_for
+from tests.slow import slow
 
 
 def kernel_threads_are_visible() -> bool:
@@ -35,6 +36,7 @@ def kernel_threads_are_visible() -> bool:
 NAPI = pytest.mark.skipif(
     not kernel_threads_are_visible(), reason="kernel threads are not visible in this PID namespace"
 )
+SLOW = [NAPI, pytest.mark.slow]  # another row of the bench shows the same
 SIZED = {"udp", "tcp", "reference", "bpf"}  # ways of the sizes of stateless
 STATELESS = {"udp", "tcp", "tcp-persistent", "reference", "reference-axfr", "bpf", "bpf-no-axfr"}
 
@@ -84,30 +86,30 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
     ("name", "row", "tools"),
     [
         pytest.param("udp", "few-sockets", {"dnsperf", "reprise"}, marks=NAPI),
-        pytest.param("udp", "fast-mode", {"dnsperf", "reprise-xdp", "kxdpgun"}, marks=NAPI),
+        pytest.param("udp", "fast-mode", {"dnsperf", "reprise-xdp", "kxdpgun"}, marks=SLOW),
         ("timing", "poisson-1k", {"drool", "reprise", "reprise-spin"}),
         ("reader", "pcap", {"reprise", "tcpdump", "tracestats"}),
-        ("mutate", "text", {"reprise", "tracestats"}),
+        slow("mutate", "text", {"reprise", "tracestats"}),
         ("mutate", "files", {"reprise", "reprise-jobs-2", "tracestats"}),
         ("zones", "build", {"reader", "reprise"}),
-        pytest.param("hierarchy", "server", {"paper-40", "colored-40", "dnsperf"}, marks=NAPI),
+        pytest.param("hierarchy", "server", {"paper-40", "colored-40", "dnsperf"}, marks=SLOW),
         pytest.param("hierarchy", "path", {"nft", "tun", "dnsperf"}, marks=NAPI),
-        ("hierarchy", "delay", {"tun"}),
+        slow("hierarchy", "delay", {"tun"}),
         pytest.param("tcp", "one-query", {"dnsperf", "floor", "reprise"}, marks=NAPI),
-        pytest.param("tcp", "persistent", {"dnsperf", "reprise", "reprise-many"}, marks=NAPI),
-        ("tcp", "hold", {"reprise"}),
-        ("tcp", "segments", {"one-query", "persistent"}),
+        pytest.param("tcp", "persistent", {"dnsperf", "reprise", "reprise-many"}, marks=SLOW),
+        slow("tcp", "hold", {"reprise"}),
+        slow("tcp", "segments", {"one-query", "persistent"}),
         pytest.param("tls", "full", {"dnsperf", "openssl", "reprise"}, marks=NAPI),
-        pytest.param("tls", "resumed", {"openssl", "reprise"}, marks=[NAPI, pytest.mark.slow]),
-        pytest.param("tls", "early-data", {"openssl", "reprise"}, marks=NAPI),
-        pytest.param("tls", "persistent", {"dnsperf", "reprise"}, marks=NAPI),
-        pytest.param("tls", "segments", {"one-query", "persistent"}, marks=pytest.mark.slow),
-        pytest.param("stateless", "rates-bind-500", STATELESS, marks=NAPI),
+        pytest.param("tls", "resumed", {"openssl", "reprise"}, marks=SLOW),
+        pytest.param("tls", "early-data", {"openssl", "reprise"}, marks=SLOW),
+        pytest.param("tls", "persistent", {"dnsperf", "reprise"}, marks=SLOW),
+        slow("tls", "segments", {"one-query", "persistent"}),
+        pytest.param("stateless", "rates-bind-500", STATELESS, marks=SLOW),
         pytest.param(
             "stateless",
             "sizes-nsd-2000",
             STATELESS - {"tcp-persistent", "reference-axfr", "bpf-no-axfr"},
-            marks=[NAPI, pytest.mark.slow],
+            marks=SLOW,
         ),
         pytest.param("stateless", "flood", {"tcp", "tcp-cookies", "bpf"}, marks=NAPI),
     ],

@@ -2,6 +2,7 @@
 printed is escaped by jinja2.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ _MOST_COLUMNS = 9
 UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
 
 
+@functools.cache
 def environment() -> jinja2.Environment:
     """Undefined names are faults of the template, not blanks in a report. Style sheet and script are ours, so
     they need no escaping.

@@ -23,6 +23,7 @@ from cli import linux, programs
 from cli.__main__ import main
 from cli.process import Process
 from report import __main__ as _report  # noqa: F401 - imported before the fork, not in each command
+from report.html import environment
 
 __all__ = ["LIMIT_S", "SAVING", "UNRENDERED", "run", "save_blank", "save_for_ever", "start"]
 
@@ -32,6 +33,9 @@ LIMIT_S = 120.0
 SAVING = "saving a plot"
 UNRENDERED = f"{programs.ROOT}/tests/unrendered:{programs.ROOT}"  # PYTHONPATH of commands that are not forked
 _CRASHED = 70  # as nothing else in the command ends
+
+for _name in ("run", "series"):  # compiled before the fork as well
+    environment().get_template(f"{_name}.html.j2")
 
 
 def start(

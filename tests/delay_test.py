@@ -21,6 +21,7 @@ from report.rqfile import TRANSPORTS, Records, Status, read_rq
 from tests import packets
 from tests.bed import ZONE, Bed, MakeBed, wait_for
 from tests.desk import TEXT_EXPERIMENT, Ended, run, started
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -104,7 +105,7 @@ def test_answers_over_udp_come_a_round_trip_later(desk: Path) -> None:
     assert 2 <= ended.summary()["packets_per_query"] < 3  # each on the link, none again on the device
 
 
-@pytest.mark.parametrize(("transport", "to_connect", "trips"), [("tcp", 1, 2), ("tls", 2, 4)])
+@pytest.mark.parametrize(("transport", "to_connect", "trips"), [slow("tcp", 1, 2), ("tls", 2, 4)])
 def test_handshakes_take_their_round_trips(desk: Path, transport: str, to_connect: int, trips: int) -> None:
     """The port of TLS is delayed too. TLS 1.3 has two for its handshake, one for the query, and one by
     Nagle's algorithm: NSD's answer stays behind until its session tickets are acknowledged.
@@ -143,7 +144,7 @@ def test_every_client_has_its_prefix(desk: Path) -> None:
     assert len(records(ended, "client1")) and len(records(ended, "client2"))
 
 
-@pytest.mark.parametrize("mode", ["addresses", "packet"])
+@pytest.mark.parametrize("mode", ["addresses", slow("packet")])
 def test_the_trace_says_each_sources_round_trip(desk: Path, mode: str) -> None:
     """By the capture at the server: each source's answers leave its class after its queries came. One class
     is of a rule.

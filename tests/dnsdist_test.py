@@ -9,14 +9,13 @@ import pytest
 
 from tests.command_server_test import NSD
 from tests.desk import ANSWERED, QUERIES, SLOWLY, run, started
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 FRONT = "server.front=dnsdist"
 
 
-@pytest.mark.parametrize(
-    "kind", ["nsd", "bind", *(pytest.param(one, marks=pytest.mark.slow) for one in ("knot", "pdns"))]
-)
+@pytest.mark.parametrize("kind", ["nsd", *map(slow, ("bind", "knot", "pdns"))])
 def test_queries_pass_through_to_every_server(desk: Path, kind: str) -> None:
     much = ("replay.rate=2000", "replay.loop=10")
     ended = run(desk, FRONT, f"server.kind={kind}", "server.processes=2", *much)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.bed import synth
 from tests.desk import EXPERIMENT, Ended, reprise, run
+from tests.slow import slow
 from tests.small_disk import small_disk
 
 _UNITS = {"kB": 1e3, "MB": 1e6}
@@ -27,7 +28,9 @@ def written(folder: Path) -> int:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("settings", [(), ("replay.answers=true", "sample.capture=true", "replay.loop=2")])
+@pytest.mark.parametrize(
+    "settings", [slow(()), ("replay.answers=true", "sample.capture=true", "replay.loop=2")]
+)
 def test_the_estimate_is_near_what_a_run_takes(desk: Path, settings: tuple[str, ...]) -> None:
     synth(desk / "long.pcap", "--queries", "16000", "--rate", "8000", "--clients", "20")
     ended = run(desk, "trace=long.pcap", *settings)

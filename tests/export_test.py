@@ -19,6 +19,7 @@ from report.tests.writers import Query, summarized, write_run
 from tests.bed import synth
 from tests.command import run as command
 from tests.desk import furnish, run
+from tests.slow import slow
 from tests.small_disk import small_disk
 
 PAGE = programs.ROOT / "docs/export.md"
@@ -114,7 +115,9 @@ def test_names_are_those_that_were_asked_and_recipes_work(
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("settings", [("replay.sample_sources=0.5",), ("replay.collapse_retransmits=true",)])
+@pytest.mark.parametrize(
+    "settings", [("replay.sample_sources=0.5",), slow(("replay.collapse_retransmits=true",))]
+)
 def test_names_are_right_where_queries_are_chosen(desk: Path, settings: tuple[str, ...]) -> None:
     (folder,) = run(desk, "replay.answers=true", *settings).results
     asked = "SELECT seq, qname, qtype FROM RUN"

@@ -25,6 +25,7 @@ from cli.executor import sandbox
 from report.rqfile import read_rq
 from tests.bed import below, has_ended, wait_for
 from tests.desk import ANSWERED, ENDS, Ended, Running, furnish, reprise, run, started
+from tests.slow import slow
 from tests.small_disk import fill, small_disk
 from tests.udp_faults_test import steady
 
@@ -313,12 +314,14 @@ CELLS = {
 }
 
 
-ALIKE = {"bind killed", "told to quit", "answers' disk filled by another"}  # as the cells before them
+# As others are, of which the quick suite has one.
+ALIKE = {
+    "bind killed", "distributor killed", "sampler killed", "told to end", "told to quit",
+    "disk filled by another", "answers' disk filled by another",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.slow) if one in ALIKE else one for one in CELLS]
-)
+@pytest.mark.parametrize("name", [slow(one) if one in ALIKE else one for one in CELLS])
 def test_a_fault_has_its_line_and_costs_no_more(place: Path, name: str) -> None:
     cell = CELLS[name]
     if cell.settings == LONG:

@@ -42,6 +42,7 @@ from tests.hierarchy_bed import (
     write_trace,
     write_world,
 )
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -106,9 +107,9 @@ def asked_each_second(result: Result) -> list[int]:
     ("resolver", "ways"),
     [
         ("bind", WAYS[:3]),
-        pytest.param("unbound", WAYS, marks=pytest.mark.slow),
-        pytest.param("knot-resolver", WAYS, marks=pytest.mark.slow),
-        pytest.param("pdns-recursor", WAYS, marks=pytest.mark.slow),
+        slow("unbound", WAYS),
+        slow("knot-resolver", WAYS),
+        slow("pdns-recursor", WAYS),
     ],
 )
 def test_clients_are_told_the_same_by_every_way(
@@ -180,7 +181,7 @@ def test_resolvers_are_asked_over_tls(tmp_path: Path, world: Path, trace: Path) 
 
 @pytest.mark.parametrize(
     "resolver",
-    ["bind", *(pytest.param(one, marks=pytest.mark.slow) for one in ("unbound", "knot-resolver"))],
+    ["bind", *(slow(one) for one in ("unbound", "knot-resolver"))],
 )
 def test_a_warm_cache_asks_nobody(tmp_path: Path, world: Path, trace: Path, resolver: str) -> None:
     """What the resolver asks for itself has ended before the replay begins. Rules change what it is asked."""
@@ -194,7 +195,7 @@ def test_a_warm_cache_asks_nobody(tmp_path: Path, world: Path, trace: Path, reso
     assert result.summary["resolver"]["cache_hit_share"] >= (0.8 if resolver == "unbound" else 0.9)
 
 
-@pytest.mark.parametrize("data_path", ["tun", "nft"])
+@pytest.mark.parametrize("data_path", ["nft", slow("tun")])
 def test_an_address_without_zones_is_counted_and_named(tmp_path: Path, world: Path, data_path: str) -> None:
     trace = write_trace(tmp_path / "lost.tsv", [Ask("www.example.com."), Ask("www.elsewhere.com.")])
     result = play(
@@ -232,7 +233,7 @@ def test_a_question_that_no_delegation_leads_to(tmp_path: Path, form: str, rcode
     assert [one.rcode() for one in result.answers()] == [rcode, dns.rcode.NOERROR]
 
 
-@pytest.mark.parametrize(("data_path", "mode"), [("tun", "ports"), ("nft", "addresses")])
+@pytest.mark.parametrize(("data_path", "mode"), [slow("tun", "ports"), ("nft", "addresses")])
 def test_the_guard_catches_a_leak(tmp_path: Path, world: Path, data_path: str, mode: str) -> None:
     """A resolver that forwards over TLS to the outside goes past the data path; the guard stands there, also
     where the way out is that to the client.
@@ -285,7 +286,9 @@ def test_a_killed_proxy_is_started_again(tmp_path: Path, world: Path) -> None:
     assert result.summary["resolver"]["upstream_queries"] > 100
 
 
-@pytest.mark.parametrize(("device", "data_path"), [("reprise0", "tun"), ("meta1", "tun"), ("meta1", "nft")])
+@pytest.mark.parametrize(
+    ("device", "data_path"), [("reprise0", "tun"), slow("meta1", "tun"), slow("meta1", "nft")]
+)
 def test_a_data_path_that_breaks_is_the_first_reason(
     tmp_path: Path, world: Path, device: str, data_path: str
 ) -> None:
@@ -354,10 +357,9 @@ def test_other_names_sources_and_times_are_no_fault(tmp_path: Path) -> None:
     ("resolver", "lines", "wrong"),
     [
         ("bind", "max-cache-size 8m; recursive-clients 900;\n", "no-such-option 1;\n"),
-        ("unbound", "", "server:\n    no-such-option: 1\n"),  # good lines: see the guard's tests
-        ("knot-resolver", "", "no_such_thing.call()\n"),
-        pytest.param("knot-resolver", "policy.add(policy.all(policy.QTRACE))\n", "no_such_thing.call()\n",
-                     marks=pytest.mark.slow),
+        slow("unbound", "", "server:\n    no-such-option: 1\n"),  # good lines: see the guard's tests
+        slow("knot-resolver", "", "no_such_thing.call()\n"),
+        slow("knot-resolver", "policy.add(policy.all(policy.QTRACE))\n", "no_such_thing.call()\n"),
     ],
 )  # fmt: skip
 def test_a_resolver_takes_the_users_lines(
@@ -416,8 +418,8 @@ def test_expired_signatures_are_told_before_the_run(tmp_path: Path, old_world: P
     ("how", "resolver", "rcode"),
     [
         ("accept", "bind", dns.rcode.NOERROR),
-        pytest.param("accept", "unbound", dns.rcode.NOERROR, marks=pytest.mark.slow),
-        pytest.param("keep", "unbound", dns.rcode.SERVFAIL, marks=pytest.mark.slow),
+        slow("accept", "unbound", dns.rcode.NOERROR),
+        slow("keep", "unbound", dns.rcode.SERVFAIL),
     ],
 )
 def test_expired_signatures_may_be_taken(
@@ -465,7 +467,7 @@ def test_planned_configurations_are_whole(tmp_path: Path, world: Path, engine: s
     assert "addr replace 10.9.0." in (out / "meta-1.ip").read_text()
 
 
-@pytest.mark.parametrize("data_path", ["tun", "nft"])
+@pytest.mark.parametrize("data_path", ["nft", slow("tun")])
 def test_faults_upstream_are_no_fault_of_the_data_path(world: Path, tmp_path: Path, data_path: str) -> None:
     """Each query is for a name of its own; the resolver asks again for what is lost, in both directions."""
     trace = write_trace(tmp_path / "t.tsv", [Ask(f"n{number}.w.example.com.") for number in range(200)])

@@ -18,6 +18,7 @@ from cli.servers import nftables
 from cli.zones import zones
 from tests.bed import wait_for
 from tests.hierarchy_bed import write_world
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -55,7 +56,7 @@ def _state(host: int | None) -> str:
     return "\n".join(kept)
 
 
-@pytest.mark.parametrize("data_path", ["tun", "nft"])
+@pytest.mark.parametrize("data_path", ["nft", slow("tun")])
 def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: Literal["tun", "nft"]) -> None:
     """Also twice: a second undo has nothing to do and does not fail."""
     world = write_world(tmp_path / "zones")

@@ -95,7 +95,8 @@ def test_peak_memory_is_the_programs_own(bed: Bed, tmp_path: Path) -> None:
     assert 1_000_000 < bed.account()["max_rss_bytes"] < len(mine) / 2
 
 
-@pytest.mark.parametrize("times", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [FEW, MANY])
 def test_large_messages_over_tcp_as_fast_as_they_go(bed: Bed, tmp_path: Path, times: int) -> None:
     """Without due times all of the trace might be handed on before the start."""
     start_nsd(bed)

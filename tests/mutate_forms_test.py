@@ -7,8 +7,9 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from cli import programs
 from tests import packets
 from tests.bed import wait_for
 from tests.conftest import DATA, REAL_MINUTE
+from tests.slow import slow
 from tests.wire_view import View, view
 
 _OPENERS: dict[str, Callable[[bytes], bytes]] = {
@@ -25,10 +27,11 @@ _OPENERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def captures() -> list[Path]:
-    """All of the shared data, compressed or not."""
-    found = [path for path in sorted(DATA.rglob("*")) if ".pcap" in path.name]
-    return [path for path in found if path.is_file()]
+def captures() -> Iterator[Any]:
+    """All of the shared data, compressed or not; every other one and the long one in the long suite."""
+    found = [path for path in sorted(DATA.rglob("*")) if ".pcap" in path.name and path.is_file()]
+    for number, path in enumerate(found):
+        yield slow(path) if number % 2 or path == REAL_MINUTE else path
 
 
 def mutate(*argv: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -74,7 +77,7 @@ def test_what_was_not_read_is_the_last_line_and_not_in_the_pipe(tmp_path: Path) 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared data is absent")
 @pytest.mark.parametrize(
     "capture",
-    [pytest.param(one, marks=pytest.mark.slow if one == REAL_MINUTE else ()) for one in captures()],
+    list(captures()),
     ids=lambda path: path.name,
 )
 def test_round_trip(capture: Path, tmp_path: Path) -> None:

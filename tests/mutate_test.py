@@ -21,6 +21,7 @@ from cli import programs
 from cli.plan import network
 from report.rqfile import TRANSPORTS
 from tests.bed import MakeBed, progress, wait_for
+from tests.slow import slow
 from tests.streams import BASE, SECOND, Capture, Flow, Play, start_nsd
 
 pytestmark = pytest.mark.netns
@@ -239,10 +240,10 @@ def test_the_command_line_wins_over_a_rule_file(tmp_path: Path) -> None:
     ("rule", "usual_ms", "even"),
     [
         (("--speed", "2"), 2.0, True),
-        pytest.param(("--gap", "5"), 5.0, True, marks=pytest.mark.slow),
-        pytest.param(("--profile", "0:500,1:500"), 2.0, True, marks=pytest.mark.slow),
+        slow(("--gap", "5"), 5.0, True),
+        slow(("--profile", "0:500,1:500"), 2.0, True),
         (("--poisson", "250"), 4.0 * np.log(2), False),
-        pytest.param(("--jitter", "3000"), 4.0, False, marks=pytest.mark.slow),
+        slow(("--jitter", "3000"), 4.0, False),
     ],
 )
 def test_times_are_the_rules(

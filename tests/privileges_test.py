@@ -15,6 +15,7 @@ from cli import linux, programs
 from cli.plan import privileges
 from tests.bed import below, wait_for
 from tests.hierarchy_bed import Ask, finish, play, settings_of, start, write_trace, write_world
+from tests.slow import slow
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up root")]
 
@@ -57,7 +58,7 @@ def of(name: str, found: list[Status]) -> list[Status]:
 
 @pytest.mark.parametrize(
     ("resolver", "program"),
-    [("bind", "named"), pytest.param("knot-resolver", "kresd", marks=pytest.mark.slow)],
+    [("bind", "named"), slow("knot-resolver", "kresd")],
 )
 def test_every_process_has_the_rights_it_needs_and_no_more(
     tmp_path: Path, resolver: str, program: str

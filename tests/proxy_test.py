@@ -34,6 +34,7 @@ from tests.proxy_bed import (
     TUN,
     ProxyBed,
 )
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -293,7 +294,7 @@ def by_kernel(bed: ProxyBed, address: str, count: int) -> int:
         ("destination", ROOT_A4),
         ("interface", ROOT_A6),
         ("forwarding", ROOT_A6),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        *(slow(*one) for one in (
             ("destination", ROOT_A6), ("interface", ROOT_A4), ("forwarding", ROOT_A4))),
     ],
 )  # fmt: skip

@@ -29,6 +29,7 @@ from cli.plan.planned import RUN, Figure, Folder, HostStep
 from cli.servers import nftables
 from tests import command, packets
 from tests.bed import Bed, Capture, synth, wait_for
+from tests.slow import slow
 from tests.ssh import Ssh
 
 pytestmark = pytest.mark.netns
@@ -301,7 +302,7 @@ def own_steps(plan: dict[str, Any], site: Site) -> None:
             assert done.returncode == 0, f"{step['id']}: {done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("data_path", ["tun", pytest.param("nft", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("data_path", ["tun", slow("nft")])
 def test_nothing_leaves_real_hosts_of_a_hierarchy(tmp_path: Path, data_path: str) -> None:
     """Rules, routes and settings of the data path do not cut off the operator either."""
     experiment = str(programs.ROOT / "experiments/hierarchy.toml")

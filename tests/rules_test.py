@@ -9,6 +9,7 @@ from report.rqfile import read_rq
 from report.sources import digested, open_source
 from tests.bed import synth
 from tests.desk import furnish, run
+from tests.slow import slow
 
 RULES = """mutate.rule=[
     {kind='transport', to={udp=2, tcp=1}}, {kind='edns', do=true, share=50},
@@ -37,9 +38,9 @@ def played(folder: Path) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "settings",
     [
-        (),
+        slow(()),
         ("replay.sample_sources=0.5", "replay.from=0.5", "replay.loop=2"),
-        ("replay.transport=tcp", "replay.until=1", "replay.collapse_retransmits=true"),
+        slow(("replay.transport=tcp", "replay.until=1", "replay.collapse_retransmits=true")),
     ],
 )
 def test_what_is_played_is_that_of_a_trace_changed_before(tmp_path: Path, settings: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ from report.rafile import join
 from report.run import Run
 from report.sources import digested
 from tests.desk import reprise, run
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -98,7 +99,7 @@ def test_another_build_of_a_server_is_started_and_named(desk: Path) -> None:
     assert "no program" in refused.errors
 
 
-@pytest.mark.parametrize("kind", get_args(Authoritative))
+@pytest.mark.parametrize("kind", ["nsd", "pdns", slow("bind"), slow("knot")])
 def test_rates_are_limited_where_asked_for(desk: Path, kind: str) -> None:
     """And not otherwise, see above."""
     if "rrl" in KINDS[kind].unused:

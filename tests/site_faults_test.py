@@ -127,6 +127,7 @@ def test_hosts_whose_user_is_not_root(hosts: Testbed, tmp_path: Path) -> None:
     assert states(hosts) == before
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_too_old_is_refused(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text(EXPERIMENT)
     old = ("setarch", platform.machine(), "--uname-2.6")

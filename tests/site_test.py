@@ -19,6 +19,7 @@ from cli.experiment import experiment as experiments
 from cli.hosts import inventory
 from cli.process import Process
 from tests.bed import ZONE, synth, wait_for
+from tests.slow import slow
 from tests.testbed_hosts import Testbed
 
 pytestmark = pytest.mark.netns
@@ -311,6 +312,7 @@ def changed(recap: str) -> dict[str, int]:
     }
 
 
+@pytest.mark.slow
 def test_playbooks_alone_deploy_replay_collect_and_tear_down(hosts: Testbed, tmp_path: Path) -> None:
     before = states(hosts)
     said = playbook(hosts, "site", tmp_path)
@@ -338,7 +340,7 @@ def test_playbooks_deploy_once_and_collect_what_was_left(hosts: Testbed, tmp_pat
 @pytest.mark.parametrize(
     "argv",
     [
-        pytest.param(["ansible-lint", "--offline", "--profile", "production", "-q"], marks=pytest.mark.slow),
+        slow(["ansible-lint", "--offline", "--profile", "production", "-q"]),
         ["yamllint", "--strict", "."],
     ],
     ids=lambda argv: argv[0],

@@ -13,6 +13,7 @@ import pytest
 from tests import independent_timing
 from tests.bed import synth
 from tests.desk import Running, furnish, started
+from tests.slow import slow
 from tests.udp_faults_test import pause
 
 pytestmark = pytest.mark.netns
@@ -53,7 +54,7 @@ def responses_us(run: Path) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "program", "event"), [("nsd", "/nsd -d", "reloading"), ("bind", "/named -g", "succeeded")]
+    ("kind", "program", "event"), [slow("nsd", "/nsd -d", "reloading"), ("bind", "/named -g", "succeeded")]
 )
 def test_response_time_and_stalls_are_those_of_the_capture(
     tmp_path: Path, kind: str, program: str, event: str

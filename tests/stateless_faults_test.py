@@ -19,6 +19,7 @@ import pytest
 from tests.bed import wait_for
 from tests.dns_server import echo, framed, messages
 from tests.packets import ACK, FIN, PSH, RST, SYN, Packet
+from tests.slow import slow
 from tests.stateless_bed import (
     BIND,
     CLIENT,
@@ -114,7 +115,7 @@ def without_faults(bed: FaultyBed, server: str, family: int, kind: str) -> dict[
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("server", "family"), [(BIND, 4), pytest.param(NSD, 6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("server", "family"), [(BIND, 4), slow(NSD, 6)])
 def test_each_packet_in_turn(bed: FaultyBed, server: str, family: int, kind: str) -> None:
     counts = without_faults(bed, server, family, kind)
     faults = [(to, n, act) for to in counts for n in range(1, counts[to] + 1) for act in ACTS]
@@ -205,7 +206,7 @@ def test_a_server_slower_by_a_second(bed: FaultyBed) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["one segment", *(pytest.param(one, marks=pytest.mark.slow) for one in ("promoted", "long reply"))],
+    ["one segment", *(slow(one) for one in ("promoted", "long reply"))],
 )
 def test_a_server_killed_with_queries_in_flight(bed: FaultyBed, kind: str) -> None:
     """It stands still when they come, is killed, and is started again half a second later."""

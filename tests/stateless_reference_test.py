@@ -12,6 +12,7 @@ import pytest
 
 from cli import programs
 from tests.bed import Capture, wait_for
+from tests.slow import slow
 from tests.stateless_reference_bed import (
     ACTIVE,
     ADDRESSES,
@@ -75,7 +76,7 @@ def answers_of_clients(bed: ReferenceBed) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind"])
+@pytest.mark.parametrize("kind", ["bind", slow("nsd")])
 def test_real_clients_get_the_same_answers_as_over_the_kernels_tcp(tmp_path: Path, kind: str) -> None:
     with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server() if kind == "nsd" else bed.start_bind_server()
@@ -108,7 +109,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind"])
+@pytest.mark.parametrize("kind", ["nsd", slow("bind")])
 def test_options_and_other_messages_are_answered_as_over_udp(tmp_path: Path, kind: str) -> None:
     with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server() if kind == "nsd" else bed.start_bind_server()
@@ -234,8 +235,9 @@ def test_addresses_that_come_and_go_are_followed(bed: ReferenceBed) -> None:
 # --- packets ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
-@pytest.mark.parametrize("fin", [False, True])
+@pytest.mark.parametrize(
+    ("address", "fin"), [(SERVICE4, False), (SERVICE6, True), slow(SERVICE4, True), slow(SERVICE6, False)]
+)
 def test_packets_are_as_the_report_says(bed: ReferenceBed, address: str, fin: bool) -> None:
     front = bed.start_front(*ACTIVE, *(("--fin-last",) if fin else ()))
     capture = Capture(bed, CLIENT, CLIENT_IF)

@@ -13,6 +13,7 @@ from cli.plan import network
 from report.rqfile import Records, Status
 from tests import packets
 from tests.bed import Bed, MakeBed, progress, wait_for
+from tests.slow import slow
 from tests.streams import (
     BASE,
     SECOND,
@@ -47,7 +48,7 @@ def ended(records: Records, status: Status) -> int:
 # --- the server dies --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["tcp", pytest.param("tls", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("transport", ["tcp", slow("tls")])
 def test_a_server_killed_with_connections_open(make_bed: MakeBed, tmp_path: Path, transport: str) -> None:
     sources, gap_s = (1_000, 8) if transport == "tcp" else (300, 15)
     bed = make_bed()
@@ -136,7 +137,7 @@ def test_a_server_that_closes_during_queries(
     ("behavior", "reason", "bad"),
     [
         ("drop-at=1", CLOSED, 0),
-        pytest.param("reset-at=1", RESET, 0, marks=pytest.mark.slow),
+        slow("reset-at=1", RESET, 0),
         ("garbage", "a length below 12, or no DNS", 2),
     ],
 )
@@ -209,7 +210,7 @@ def test_a_server_that_does_not_read(make_bed: MakeBed, tmp_path: Path) -> None:
     assert all(query[12:-4] == packets.query(0, name)[12:-4] for query in flow.queries())
 
 
-@pytest.mark.parametrize("transport", [pytest.param("tcp", marks=pytest.mark.slow), "tls"])
+@pytest.mark.parametrize("transport", [slow("tcp"), "tls"])
 def test_a_server_that_pauses(make_bed: MakeBed, tmp_path: Path, transport: str) -> None:
     """What it does not read for a second waits here, and is answered afterward, in order."""
     bed = make_bed()
@@ -326,9 +327,9 @@ def held(bed: Bed, play: Play, connections: int) -> int:
     ("transport", "connections", "queriers", "bound"),
     [
         ("tcp", 2_000, 1, 2_048),
-        pytest.param("tls", 500, 1, 65_536, marks=pytest.mark.slow),
-        pytest.param("tcp", 100_000, 6, 2_048, marks=pytest.mark.slow),
-        pytest.param("tls", 3_000, 1, 32_768, marks=pytest.mark.slow),
+        slow("tls", 500, 1, 65_536),
+        slow("tcp", 100_000, 6, 2_048),
+        slow("tls", 3_000, 1, 32_768),
     ],
 )
 def test_memory_of_idle_connections(

@@ -12,6 +12,7 @@ from report.rqfile import TRANSPORTS
 from tests import packets
 from tests.bed import Bed, MakeBed, synth
 from tests.packets import Client
+from tests.slow import slow
 from tests.streams import (
     BASE,
     MARK_FALLBACK,
@@ -127,9 +128,7 @@ def test_an_idle_connection_is_closed_by_the_client(make_bed: MakeBed, tmp_path:
     assert play.connections()["closed_by_server"] == 0
 
 
-@pytest.mark.parametrize(
-    "limits", [(), pytest.param(("--queries-per-connection", "1"), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("limits", [(), slow(("--queries-per-connection", "1"))])
 def test_the_server_closes_where_it_is_told_to(
     make_bed: MakeBed, tmp_path: Path, limits: tuple[str, ...]
 ) -> None:
@@ -287,9 +286,9 @@ def test_equal_ids_on_one_connection_are_told_apart(make_bed: MakeBed, tmp_path:
     "options",
     [
         ("--until", "2"),
-        pytest.param(("--until", "2", "--queries-per-connection", "1"), marks=pytest.mark.slow),
-        pytest.param((), marks=pytest.mark.slow),
-        pytest.param(("--queries-per-connection", "1"), marks=pytest.mark.slow),
+        slow(("--until", "2", "--queries-per-connection", "1")),
+        slow(()),
+        slow(("--queries-per-connection", "1")),
     ],
 )
 def test_the_real_minute_over_tcp(
@@ -374,9 +373,7 @@ def test_dependent_queries_are_not_pipelined(make_bed: MakeBed, tmp_path: Path) 
         assert turns == len(one.queries()) == 10
 
 
-@pytest.mark.parametrize(
-    "limits", [pytest.param((), marks=pytest.mark.slow), ("--queries-per-connection", "1")]
-)
+@pytest.mark.parametrize("limits", [slow(()), ("--queries-per-connection", "1")])
 def test_as_fast_as_possible(make_bed: MakeBed, tmp_path: Path, limits: tuple[str, ...]) -> None:
     bed = make_bed()
     start_nsd(bed)

@@ -18,6 +18,7 @@ from report.summary import summarize
 from report.tally import measure
 from tests.bed import Bed, has_ended, synth, wait_for
 from tests.desk import ANSWERED, SLOWLY, Running, started, words_of
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -84,7 +85,7 @@ def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, o
 
 
 @pytest.mark.parametrize(
-    ("process", "rule"), [("reprise-querier distribute", "udp sport 53"), ("/nsd -d", "udp dport 53")]
+    ("process", "rule"), [("reprise-querier distribute", "udp sport 53"), slow("/nsd -d", "udp dport 53")]
 )
 def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, process: str, rule: str) -> None:
     """One datagram in twenty, on the host of clients or of the server."""

@@ -13,6 +13,7 @@ from report.rqfile import Records, Status, read_rq
 from tests import packets
 from tests.bed import ZONE
 from tests.desk import TEXT_EXPERIMENT, Ended, run, started
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -96,7 +97,7 @@ def test_queries_are_lost_and_the_server_stands_still(desk: Path) -> None:
     assert 0.5 * stall["seconds"] < latest < 0.2 + LATE_S
 
 
-@pytest.mark.parametrize(("drop", "lost"), [("udp>512", {"mid.", "big."}), ("fragments", {"big."})])
+@pytest.mark.parametrize(("drop", "lost"), [slow("udp>512", {"mid.", "big."}), ("fragments", {"big."})])
 def test_large_answers_are_lost_and_no_others(desk: Path, drop: str, lost: set[str]) -> None:
     write(desk, f'at = 0.5\nfor = 1\ndrop = "{drop}"')
     ended = run(desk)
@@ -115,7 +116,7 @@ def test_large_answers_are_lost_and_no_others(desk: Path, drop: str, lost: set[s
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs need root")
-@pytest.mark.parametrize("truncated", [False, True])
+@pytest.mark.parametrize("truncated", [slow(False), True])
 def test_truncation_by_a_front_gets_large_answers_through(desk: Path, truncated: bool) -> None:
     """What is lost on the way to the client has passed the front."""
     write(desk, 'at = 0.5\nfor = 1.5\ndrop = "udp>512"\ndirection = "answers"')
@@ -143,7 +144,7 @@ def test_a_rate_loses_what_is_more(desk: Path) -> None:
     assert 30_000 < sum(during["reply_size"][during["status"] == Status.ANSWERED]) < 125_000 * 1.3
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "pdns"])
+@pytest.mark.parametrize("kind", ["nsd", *map(slow, ("bind", "knot", "pdns"))])
 def test_a_server_is_started_again_and_its_connections_with_it(desk: Path, kind: str) -> None:
     reload = 'at = 2\ntarget = "server"\nreload = true'
     write(

@@ -13,6 +13,7 @@ from cli.process import Process
 from report.rqfile import TRANSPORTS
 from tests import command, packets
 from tests.bed import Bed, MakeBed, synth
+from tests.slow import slow
 from tests.streams import (
     MARK_EARLY_DATA,
     MARK_OPENED,
@@ -55,9 +56,9 @@ ALL_SERVERS = pytest.mark.parametrize(
         ("nsd", "1.2"),
         ("nsd", "1.3"),
         ("unbound", "1.3"),
-        pytest.param("unbound", "1.2", marks=pytest.mark.slow),
-        pytest.param("bind", "1.2", marks=pytest.mark.slow),
-        pytest.param("bind", "1.3", marks=pytest.mark.slow),
+        slow("unbound", "1.2"),
+        slow("bind", "1.2"),
+        slow("bind", "1.3"),
     ],
 )
 
@@ -355,7 +356,7 @@ def test_an_alert_in_the_middle_costs_one_retry(make_bed: MakeBed, trace: Path, 
 
 @pytest.mark.parametrize(
     "mode",
-    ["mapped", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("addresses", "packet"))],
+    ["mapped", *(slow(mode) for mode in ("addresses", "packet"))],
 )
 def test_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, mode: str) -> None:
     bed = make_bed(mode)

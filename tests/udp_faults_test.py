@@ -17,6 +17,7 @@ from cli.process import Process
 from report.rqfile import Records, Status, read_rq
 from tests import packets
 from tests.bed import Bed, MakeBed, accounted, below, wait_for, wait_for_answers
+from tests.slow import slow
 from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.netns
@@ -113,7 +114,7 @@ def signal_all(program: Process, number: signal.Signals) -> None:
 
 @pytest.mark.parametrize(
     ("descriptors", "sources"),
-    [(2_000, 3_000), pytest.param(20_000, 30_000, marks=pytest.mark.slow)],
+    [(2_000, 3_000), slow(20_000, 30_000)],
 )
 def test_more_sources_than_descriptors(
     make_bed: MakeBed, tmp_path: Path, descriptors: int, sources: int
@@ -210,8 +211,8 @@ def test_a_server_that_says_too_much(make_bed: MakeBed, tmp_path: Path, mode: st
     [
         ("ports", "client1"),
         ("addresses", "server"),
-        pytest.param("ports", "server", marks=pytest.mark.slow),
-        pytest.param("addresses", "client1", marks=pytest.mark.slow),
+        slow("ports", "server"),
+        slow("addresses", "client1"),
     ],
 )
 def test_the_link_down_for_two_seconds(make_bed: MakeBed, tmp_path: Path, mode: str, end: str) -> None:

@@ -29,6 +29,7 @@ from tests import bed as beds
 from tests import worlds
 from tests.bed import wait_for
 from tests.proxy_bed import META, OWN4, OWN6, RESOLVER, ProxyBed
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -252,7 +253,6 @@ def test_trust_follows_the_chain(walk: Walk, kind: str) -> None:
     assert wild.answer and wild.flags & dns.flags.AD
 
 
-_FILTERING = ("bind", "unbound")  # can be told whom not to ask
 _NEVER_ASK = {  # name servers of these addresses
     "bind": "server {} {{ bogus yes; }};\n",
     "unbound": "server:\n    do-not-query-address: {}\n",
@@ -260,8 +260,9 @@ _NEVER_ASK = {  # name servers of these addresses
 _FRAGMENTS = {4: "ip.flags.mf == 1 or ip.frag_offset > 0", 6: "ipv6.fraghdr"}
 
 
-@pytest.mark.parametrize("kind", _FILTERING)
-@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize(
+    ("kind", "family"), [("bind", 4), ("unbound", 6), slow("bind", 6), slow("unbound", 4)]
+)
 def test_a_large_answer_comes_in_fragments(walk: Walk, capture: Capture, kind: str, family: int) -> None:
     name = f"big.{walk.names.big}"
     other = "::/0" if family == 4 else "0.0.0.0/0"

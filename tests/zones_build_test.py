@@ -20,6 +20,7 @@ from cli.zones.world_model import Settings
 from tests import command, halves, hard_worlds
 from tests.conftest import DATA
 from tests.hierarchy_bed import Ask, play, write_trace, write_world
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 
@@ -109,10 +110,10 @@ def asks_of(world: Path) -> list[Ask]:
     ("seed", "shape", "first", "second", "minimized", "dnssec"),
     [
         (1, "tree", "unbound", "bind", True, "keep"),
-        (5, "tree", "bind", "unbound", False, "resign"),
-        pytest.param(2, "random", "bind", "unbound", True, "keep", marks=pytest.mark.slow),
-        pytest.param(3, "random", "unbound", "bind", False, "resign", marks=pytest.mark.slow),
-        pytest.param(4, "random", "bind", "knot-resolver", True, "keep", marks=pytest.mark.slow),
+        slow(5, "tree", "bind", "unbound", False, "resign"),
+        slow(2, "random", "bind", "unbound", True, "keep"),
+        slow(3, "random", "unbound", "bind", False, "resign"),
+        slow(4, "random", "bind", "knot-resolver", True, "keep"),
     ],
 )
 def test_another_resolver_is_told_the_same_by_the_rebuilt_world(
@@ -229,7 +230,7 @@ def test_real_servers_answers_come_back(tmp_path: Path, name: str) -> None:
 
 
 @_REAL
-@pytest.mark.parametrize("name", ["recursor", "zonemaster", "old-bugs"])
+@pytest.mark.parametrize("name", ["recursor", slow("zonemaster"), slow("old-bugs")])
 def test_the_first_half_answers_for_the_second(tmp_path: Path, name: str) -> None:
     first, second = tmp_path / "first.pcap", tmp_path / "second.pcap"
     halves.split(DATA / "upstream" / f"zonemaster-{name}.DERIVED.pcap.xz", first, second)

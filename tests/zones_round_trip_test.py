@@ -10,6 +10,7 @@ import pytest
 from cli.zones import world as cli_world
 from cli.zones.world_model import Settings
 from tests.hierarchy_bed import Ask, Result, play, write_trace
+from tests.slow import slow
 from tests.zones_build_test import asks_of, made, told
 
 pytestmark = pytest.mark.netns
@@ -47,7 +48,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def _cases() -> list[Any]:
-    quick = {("mixed", "keep", "bind", "unbound"), ("mixed", "resign", "nsd", "bind")}
+    quick = {("mixed", "resign", "nsd", "bind")}
     every = [
         ("mixed", dnssec, engine, resolver)
         for dnssec in ("keep", "strip", "resign")
@@ -56,7 +57,7 @@ def _cases() -> list[Any]:
         if (dnssec, resolver) != ("keep", "knot-resolver")  # asks for proofs that BIND did not need
     ]
     every += [("positive", "keep", engine, one) for engine in ("bind", "nsd") for one in ("bind", "unbound")]
-    return [pytest.param(*one, marks=() if one in quick else pytest.mark.slow) for one in every]
+    return [one if one in quick else slow(*one) for one in every]
 
 
 @pytest.mark.parametrize(("name", "dnssec", "engine", "resolver"), _cases())

@@ -24,6 +24,7 @@ from cli.servers.kinds import KINDS
 from report.run import Run
 from report.testbed import look_at
 from tests.bed import has_ended
+from tests.slow import slow
 
 pytestmark = pytest.mark.netns
 ZONE = """$ORIGIN example.
@@ -136,7 +137,7 @@ def background(tmp_path: Path) -> Iterator[tuple[int, str]]:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "pdns"])
+@pytest.mark.parametrize("kind", ["nsd", "bind", slow("knot"), slow("pdns")])
 def test_a_real_server_answers_over_both_families_and_transports(tmp_path: Path, kind: str) -> None:
     script = (
         "for a in 198.19.255.53 fd00:198:19:ff::53; do for t in +notcp +tcp; do"
@@ -158,7 +159,7 @@ def test_a_real_server_answers_over_both_families_and_transports(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("kind", "key"), [("nsd", "ecdsa-p256"), ("nsd", "rsa-2048"), ("bind", "ecdsa-p256")]
+    ("kind", "key"), [slow("nsd", "ecdsa-p256"), ("nsd", "rsa-2048"), ("bind", "ecdsa-p256")]
 )
 def test_a_real_server_answers_over_tls_with_a_certificate_of_the_run(
     tmp_path: Path, kind: str, key: str

@@ -18,6 +18,7 @@ from cli.executor import preflight
 from cli.executor.run import Folder, finish, table
 from cli.plan.planned import Check
 from tests.command import run as command
+from tests.slow import slow
 
 QUICK = programs.ROOT / "experiments/quickstart.toml"
 LENIENT = ("replay.late_ms=1000", "replay.max_lateness_s=20", "replay.timeout_s=30")  # of a busy machine
@@ -57,9 +58,7 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize(
-    "kind", ["nsd", "bind", *(pytest.param(one, marks=pytest.mark.slow) for one in ("knot", "pdns"))]
-)
+@pytest.mark.parametrize("kind", ["nsd", "bind", *(slow(one) for one in ("knot", "pdns"))])
 def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, kind: str) -> None:
     start = process if kind == "nsd" else command
     done = start("run", str(QUICK), *SHORT, "--set", f"server.kind={kind}", cwd=tmp_path)

@@ -12,6 +12,7 @@ from cli.errors import UsageError
 from cli.zones import resign, world, zone_folder
 from cli.zones.options import Policy, policy_of
 from cli.zones.world_model import Settings
+from tests.slow import slow
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def _keys(zone: dns.zone.Zone) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize(
     ("policy", "keys"),
     [
-        (Policy(), [(256, 15, 32), (257, 15, 32)]),
+        slow(Policy(), [(256, 15, 32), (257, 15, 32)]),
         (Policy("ecdsap256sha256", nsec3=True), [(256, 13, 64), (257, 13, 64)]),
         (Policy("rsasha256", ksk_bits=2_048, zsk_bits=1_024), [(256, 8, 132), (257, 8, 260)]),
     ],

@@ -4,7 +4,7 @@ One named-checkconf loads all zones of a folder with the settings of the meta-DN
 zone that passes. For each zone it prints what is wrong, and one line at the end.
 """
 
-import itertools
+import os
 import re
 import shutil
 import tempfile
@@ -29,6 +29,7 @@ _SAID = re.compile(
 # Records that a zone can lose without changing the rest: proofs, signatures, and data for the parent.
 _MAY_GO = frozenset(("DS", "RRSIG", "CDS", "CDNSKEY", "NSEC", "NSEC3"))
 _KEYS_OF_CHILD = frozenset(("CDS", "CDNSKEY"))
+_USUAL = re.compile(r"[\w/.,:@=+-]+", re.ASCII)  # a path that stands in a configuration as it is
 _ROUNDS = 20  # BIND's tools report all unreadable lines at once, but other faults only after those
 
 
@@ -60,9 +61,9 @@ def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
     ordered = [one for view in views.values() for one in view]
     with tempfile.TemporaryDirectory(prefix="reprise-zones-", dir=bind_tools.PLACE) as made:
         config = Path(made) / "named.conf"
-        config.write_text(_config(made, views.values()), encoding="utf-8")
-        for number, one in enumerate(ordered):
-            _show(folder, one.file, Path(made) / str(number))
+        real = os.path.realpath(folder)
+        shown = [_shown(folder, real, one.file, f"{made}/{number}") for number, one in enumerate(ordered)]
+        config.write_text(_config(made, views.values(), shown), encoding="utf-8")
         done = bind_tools.run(("named-checkconf", "-z", str(config)), folder, Path(made))
     found: list[Refused] = []
     said: list[str] = []  # about a zone, in the order of the configuration
@@ -71,7 +72,7 @@ def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
         said.append(line)
         if end := _END.match(line):
             if end["bad"] and ends < len(ordered):
-                found.append(_why(ordered[ends], ends, said))
+                found.append(_why(ordered[ends], shown[ends], said))
             ends, said = ends + 1, []
     if ends != len(ordered):
         last = last_line(done.stderr or done.stdout)
@@ -79,18 +80,20 @@ def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
     return found
 
 
-def _show(folder: Path, file: str, place: Path) -> None:
-    """BIND's tools see nothing outside the folder, so files behind links are copied."""
-    real = (folder / file).resolve()
-    if real == folder.resolve() / file or not real.is_file():
-        place.symlink_to((folder / file).absolute())
-    else:
-        shutil.copyfile(real, place)
+def _shown(folder: Path, real: str, file: str, place: str) -> str:
+    """A path at which BIND's tools, which see nothing outside the folder, find a file of it: that of a copy
+    where the file is behind a link, or its path would have to be quoted.
+    """
+    path = f"{folder.absolute()}/{file}"
+    usual = _USUAL.fullmatch(path) is not None
+    if Path(path).is_file() and not (usual and os.path.realpath(path) == f"{real}/{file}"):
+        return shutil.copyfile(path, place)
+    return path if usual else place
 
 
-def _config(directory: str, views: Iterable[Sequence[Entry]]) -> str:
+def _config(directory: str, views: Iterable[Sequence[Entry]], shown: Iterable[str]) -> str:
     text = f'options {{\n    directory "{directory}";\n{bind.zone_checks(bind.KIND.version())}}};\n'
-    numbers = itertools.count()
+    files = iter(shown)
     for index, view in enumerate(views):
         text += f'view "v{index}" {{\n'
         for one in view:
@@ -98,15 +101,15 @@ def _config(directory: str, views: Iterable[Sequence[Entry]]) -> str:
                 name = dns.name.from_text(one.name).to_text()  # with escapes for what would end the quotes
             except dns.exception.DNSException:
                 raise RepriseError(f"{one.name!r} is not a domain name", "correct zones.json") from None
-            text += f'    zone "{name}" {{ type primary; file "{next(numbers)}"; }};\n'
+            text += f'    zone "{name}" {{ type primary; file "{next(files)}"; }};\n'
         text += "};\n"
     return text
 
 
-def _why(entry: Entry, number: int, lines: list[str]) -> Refused:
+def _why(entry: Entry, path: str, lines: list[str]) -> Refused:
     found = [match for match in map(_SAID.match, lines[:-1]) if match]
     why = (found[-1]["read"] or found[-1]["other"]) if found else "BIND gives no reason"
-    place = re.compile(rf"(?:\S+: )?{number}:(\d+): (.*)")
+    place = re.compile(rf"(?:\S+: )?{re.escape(path)}:(\d+): (.*)")
     told = [(int(match[1]), match[2]) for match in map(place.match, lines) if match and why in match[2]]
     return Refused(entry, told[0][1] if told else why, tuple(line for line, _ in told))
 

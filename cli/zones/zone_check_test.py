@@ -62,6 +62,21 @@ def test_versions_of_a_zone_are_told_apart(tmp_path: Path) -> None:
     assert found == [("missing", "file not found"), ("2", "near '1.2': bad dotted quad")]
 
 
+def test_files_of_any_name_and_behind_links_are_read(tmp_path: Path) -> None:
+    bad = _TOP.format(o="a.") + "x.a. 60 IN A 1.2\n"
+    real = tmp_path / "real"
+    real.mkdir()
+    (tmp_path / "outside").write_text(bad)
+    (real / 'a"; b').write_text(bad)
+    (real / "plain").write_text(bad)
+    (real / "link").symlink_to(tmp_path / "outside")
+    (tmp_path / "folder").symlink_to(real)
+    entries = [Entry("a.", one) for one in ('a"; b', "plain", "link", 'no"ne')]
+    found = zone_check.refused(tmp_path / "folder", entries)
+    dotted = ("near '1.2': bad dotted quad", (4,))
+    assert [(one.why, one.lines) for one in found] == [dotted, dotted, dotted, ("file not found", ())]
+
+
 def test_a_name_does_not_end_its_quotes(tmp_path: Path) -> None:
     entry = Entry('a"; file "/etc/passwd"; //.', "a.zone")
     (found,) = zone_check.refused(tmp_path, [entry])
