@@ -309,7 +309,8 @@ def holding(sources: int, rate: int) -> Iterator[bytes]:
         yield packets.udp(
             time, f"203.{n >> 16}.{n >> 8 & 255}.{n & 255}", 7, packets.query(n & 0xFFFF, "com")
         )
-    yield packets.udp(time + max(SECOND, sources * SECOND // 30_000), "203.0.0.0", 7, packets.query(0, "com"))
+    last = time + max(3 * SECOND, sources * SECOND // 30_000)
+    yield packets.udp(last, "203.0.0.0", 7, packets.query(0, "com"))
 
 
 def held(bed: Bed, play: Play, connections: int) -> int:
