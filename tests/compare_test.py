@@ -26,6 +26,7 @@ def replay(folder: Path, kind: str, mode: str) -> Ended:
     return reprise(folder, "run", "quickstart", *(word for one in settings for word in ("--set", one)))
 
 
+@pytest.mark.slow
 def test_nothing_of_the_quickstart_on_two_servers_is_unexplained(tmp_path: Path) -> None:
     """Nor are the answers that mode packet takes from the interface whole held for lost ones."""
     for kind, mode in (("nsd", "packet"), ("bind", "ports")):

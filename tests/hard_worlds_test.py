@@ -9,9 +9,10 @@ from cli.zones import world
 from cli.zones.world_model import Settings
 from cli.zones.world_test import load
 from tests import hard_worlds
+from tests.slow import slow
 
 
-@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("signed", [False, slow(True)])
 def test_every_zone_loads_and_verifies(tmp_path: Path, signed: bool) -> None:
     settings = Settings(zones=40, seed=3, signed=signed)
     made = hard_worlds.make(settings)

@@ -257,6 +257,7 @@ def test_the_guard_catches_a_leak(tmp_path: Path, world: Path, data_path: str, m
     assert "dns_ports" in reasons
 
 
+@pytest.mark.slow
 def test_a_guard_that_was_removed_is_an_unclean_run(tmp_path: Path, world: Path) -> None:
     asks = [Ask(f"n{number}.w.example.com.") for number in range(150)]
     trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.02)

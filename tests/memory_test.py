@@ -117,6 +117,7 @@ def test_large_messages_that_the_server_does_not_read(bed: Bed, tmp_path: Path) 
     assert queries["timed_out"] + queries["connection_failed"] == queries["read"]
 
 
+@pytest.mark.slow
 def test_large_messages_over_udp_at_their_times(bed: Bed, tmp_path: Path) -> None:
     """600 MB in two seconds of the trace, more than is read ahead: the first ones are not late for that."""
     start_nsd(bed)

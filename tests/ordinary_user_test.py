@@ -17,6 +17,7 @@ import pytest
 from cli import linux, programs
 from report.rqfile import Status, read_rq
 from tests.command import UNRENDERED
+from tests.slow import slow
 
 pytestmark = [
     pytest.mark.netns,
@@ -54,7 +55,7 @@ def run(home: Path, name: str, *settings: str, first: Callable[[], None] | None 
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"), [("quickstart", ("synth.duration=1",)), ("hierarchy", HIERARCHY)]
+    ("name", "settings"), [("quickstart", ("synth.duration=1",)), slow("hierarchy", HIERARCHY)]
 )
 def test_a_run_as_an_ordinary_user(home: Path, name: str, settings: tuple[str, ...]) -> None:
     status, said = run(home, name, "replay.late_ms=1000", *settings)

@@ -121,6 +121,7 @@ def test_what_delays_segments_may_be_changed(desk: Path) -> None:
     assert {one["id"] for one in plan["setup"]} >= {"offload-client1-data", "offload-server-data1"}
 
 
+@pytest.mark.slow
 def test_a_zone_is_built_of_a_capture(desk: Path) -> None:
     """Of the answers that a server gave: another server that has it gives the same."""
     first = run(desk, "replay.answers=true", "sample.capture=true")

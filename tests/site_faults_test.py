@@ -39,6 +39,7 @@ def replaced(hosts: Testbed, host: str, path: str, text: str) -> None:
     hosts.on(host, "mount", "--bind", str(new), path)
 
 
+@pytest.mark.slow
 def test_hosts_with_other_versions_are_named(hosts: Testbed, tmp_path: Path) -> None:
     linux, package = programs.ROOT / "cli/linux.py", programs.ROOT / "cli/__init__.py"
     replaced(hosts, "load2", str(linux), linux.read_text() + "\n")
@@ -70,6 +71,7 @@ stall = true
 """
 
 
+@pytest.mark.slow
 def test_faults_happen_on_hosts_and_nothing_of_them_stays(hosts: Testbed, tmp_path: Path) -> None:
     restart = '[[fault]]\nat = 2.2\nfor = 0.3\ntarget = "server"\nrestart = true\n'
     (tmp_path / "site.toml").write_text(EXPERIMENT + FAULTS.format(seconds=1) + restart)

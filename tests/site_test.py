@@ -260,6 +260,7 @@ def running(hosts: Testbed, tmp_path: Path) -> Iterator[tuple[str, str]]:
     server.wait(10)
 
 
+@pytest.mark.slow
 def test_a_running_server_is_asked_from_hosts(
     hosts: Testbed, running: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def compare_nsd(ground: Ground, settings: Settings, most: int) -> Planned:
     return plans["colored"]
 
 
+@pytest.mark.slow
 def test_an_nsd_for_each_color_answers_as_one_for_each_address(ground: Ground) -> None:
     planned = compare_nsd(ground, Settings(zones=36, seed=1, signed=True), 60)
     assert len(planned.slots) < len(planned.report["groups"])

@@ -10,7 +10,6 @@ import pytest
 from cli.zones import world as cli_world
 from cli.zones.world_model import Settings
 from tests.hierarchy_bed import Ask, Result, play, write_trace
-from tests.slow import slow
 from tests.zones_build_test import asks_of, made, told
 
 pytestmark = pytest.mark.netns
@@ -48,7 +47,6 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def _cases() -> list[Any]:
-    quick = {("mixed", "resign", "nsd", "bind")}
     every = [
         ("mixed", dnssec, engine, resolver)
         for dnssec in ("keep", "strip", "resign")
@@ -57,9 +55,10 @@ def _cases() -> list[Any]:
         if (dnssec, resolver) != ("keep", "knot-resolver")  # asks for proofs that BIND did not need
     ]
     every += [("positive", "keep", engine, one) for engine in ("bind", "nsd") for one in ("bind", "unbound")]
-    return [one if one in quick else slow(*one) for one in every]
+    return every
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dnssec", "engine", "resolver"), _cases())
 def test_a_rebuilt_world_answers_as_the_first(
     tmp_path: Path, walk: Any, name: str, dnssec: str, engine: str, resolver: str

@@ -27,6 +27,7 @@ def test_the_root_zone_is_read_whole() -> None:
     assert sum(map(len, zone.signatures.values())) == 2884
 
 
+@pytest.mark.slow
 def test_the_real_minute_equals_itself(tmp_path: Path) -> None:
     try:
         find_program(None)
