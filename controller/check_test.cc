@@ -74,15 +74,15 @@ TEST_F(CheckTest, TheExtentIsOfWhatIsPlayed) {
 
 TEST_F(CheckTest, WhatFollowsIsLikeTheBeginning) {
     std::string rows;
-    for (int i = 0; i < 400'000; ++i) {
+    for (int i = 0; i < 200'000; ++i) {
         rows += fmt::format("{:06}\t192.0.2.1\tudp\t.\tNS\n", 1000 + i);
     }
     write(rows);
-    EXPECT_NEAR(queries_told(), 400'000, 80'000); // the file is read in large pieces
-    options_.replay.until = "300000";
-    EXPECT_NEAR(queries_told(), 300'000, 3'000);
-    options_.replay.until = "50000";
-    EXPECT_EQ(queries_told(), 50'000);
+    EXPECT_NEAR(queries_told(), 200'000, 40'000); // the file is read in large pieces
+    options_.replay.until = "150000";
+    EXPECT_NEAR(queries_told(), 150'000, 1'500);
+    options_.replay.until = "5000";
+    EXPECT_EQ(queries_told(), 5'000);
 }
 
 TEST_F(CheckTest, ATraceWithoutQueries) {

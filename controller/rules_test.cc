@@ -132,9 +132,9 @@ TEST_F(RulesTest, WhatIsPlayedIsThatOfATraceChangedBefore) {
         "copies=2",
         "kind='attack'\nrate=2000\nat=1\nfor=3\nname='x.example'\n[[rule]]\nkind='class'\nidle=20\n"
         "rtt={20=1,90=1}",
-        "kind='poisson'\nrate=500\n[[rule]]\nkind='type'\nto={A=1,AAAA=1}",
-        "kind='drop'\nwhere={transport='tcp'}\nshare=50\n[[rule]]\nkind='gap'\nms=3",
-        "kind='profile'\npoints=[[0,100],[3,1000]]\n[[rule]]\nkind='collapse'\ntimeout=2",
+        "kind='poisson'\nrate=150\n[[rule]]\nkind='type'\nto={A=1,AAAA=1}",
+        "kind='drop'\nwhere={transport='tcp'}\nshare=50\n[[rule]]\nkind='gap'\nms=10",
+        "kind='profile'\npoints=[[0,30],[3,300]]\n[[rule]]\nkind='collapse'\ntimeout=2",
         "kind='remap'\nto='198.18.0.0/28'\nwhere.from=2\n[[rule]]\nkind='anonymize'\nkey='" +
             std::string(64, 'a') + "'",
     };

@@ -83,7 +83,7 @@ TEST_F(MutateTest, FormsRoundTrip) {
 }
 
 TEST_F(MutateTest, AnyNumberOfJobsGivesTheSameBytes) {
-    const std::string path = capture("in", 10'000);
+    const std::string path = capture("in", 5'000);
     const std::vector<std::string> arguments{
         path, "--edns", "do=on,share=30", "--transport", "tcp:50,udp:50", "--jitter", "us=900"};
     std::string one;
@@ -98,13 +98,13 @@ TEST_F(MutateTest, AnyNumberOfJobsGivesTheSameBytes) {
 TEST_F(MutateTest, RulesThatMakeManyQueriesEmitThemInPieces) {
     const std::string path = capture("in", 40);
     const std::vector<std::string> arguments{
-        path,          "--duplicate", "copies=300", "--attack", "200000,for=1,fixed=a",
-        "--duplicate", "copies=3",    "--header",   "cd=on"};
+        path,          "--duplicate", "copies=150", "--attack", "130000,for=1,fixed=a",
+        "--duplicate", "copies=2",    "--header",   "cd=on"};
     const std::string one = run(arguments, "1.rps");
     std::vector<std::string> more = arguments;
     more.insert(more.end(), {"--jobs", "4"});
     EXPECT_EQ(file_text(run(more, "4.rps")), file_text(one));
-    EXPECT_NEAR(static_cast<double>(test::read_lines(one).size()), 3 * (12'000 + 7'800), 1'000);
+    EXPECT_NEAR(static_cast<double>(test::read_lines(one).size()), 2 * (6'000 + 5'070), 500);
 }
 
 TEST_F(MutateTest, ACutInputIsWrittenAsFarAsItGoes) {
@@ -122,7 +122,7 @@ TEST_F(MutateTest, NothingIsLeftWhereNothingCouldBeRead) {
 }
 
 TEST_F(MutateTest, AStageThatFailsLeavesNothing) {
-    const std::string path = capture("in", 10'000);
+    const std::string path = capture("in", 5'000);
     EXPECT_THROW(run({path, "--transport", "to=tls"}, "a.pcap"), Error);
     EXPECT_THROW(run({path, "--transport", "to=tls", "--jobs", "3"}, "a.pcap"), Error);
     EXPECT_FALSE(std::filesystem::exists(folder_.file("a.pcap")));

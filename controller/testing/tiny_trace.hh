@@ -118,7 +118,8 @@ protected:
         std::vector<Raw> packets;
         packets.reserve(count);
         for (std::uint64_t i = 0; i < count; ++i) {
-            packets.push_back(ipv4(static_cast<std::uint8_t>(i % 10), udp(dns(0), 1000, 53)));
+            packets.push_back(i >= 10 ? packets[i - 10]
+                                      : ipv4(static_cast<std::uint8_t>(i), udp(dns(0), 1000, 53)));
         }
         write(packets);
     }

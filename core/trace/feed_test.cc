@@ -123,8 +123,9 @@ TEST(Feed, AFileThatBeginsWithOtherPacketsComesInItsTime) {
     PcapFile plain(101, true);
     PcapFile busy(101, true);
     plain.add(ipv4(udp(1000, 53, dns(1))), kSecond);
+    const Buffer other_packet = ipv4(udp(1000, 1001, dns(0)));
     for (int i = 0; i < 20'000; ++i) {
-        busy.add(ipv4(udp(1000, 1001, dns(0))), kSecond);
+        busy.add(other_packet, kSecond);
     }
     busy.add(ipv4(udp(1000, 53, dns(2))), 2 * kSecond);
     plain.add(ipv4(udp(1000, 53, dns(3))), 3 * kSecond);

@@ -207,7 +207,7 @@ std::string compress(const std::string& content, int code) {
 }
 
 TEST_P(Compressed, TextAndStream) {
-    const auto in = whole_queries(3'000);
+    const auto in = whole_queries(1'500);
     for (const std::string& content : {as_text(in), as_stream(in)}) {
         const ReadAll read = read_content(compress(content, GetParam().code));
         EXPECT_EQ(read.trouble + read.refused, "");
@@ -218,7 +218,7 @@ TEST_P(Compressed, TextAndStream) {
 
 /// A compressed file that was cut: what came before is good, and the cut is told.
 TEST_P(Compressed, Cut) {
-    const auto in = whole_queries(3'000);
+    const auto in = whole_queries(1'500);
     for (const std::string& content : {as_text(in), as_stream(in)}) {
         const std::string whole = compress(content, GetParam().code);
         const ReadAll read = read_content(whole.substr(0, whole.size() * 3 / 4));

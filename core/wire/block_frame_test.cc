@@ -27,7 +27,8 @@ TEST(BlockFrame, IsReadByProtobuf) {
             const Outgoing out = builder.take();
             EXPECT_EQ(out.cost, (Credit{.records = count, .bytes = size * count}));
             wire::Frame frame;
-            ASSERT_TRUE(frame.ParseFromString(text(frame_of(out))));
+            const Bytes bytes = frame_of(out);
+            ASSERT_TRUE(frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
             EXPECT_EQ(frame.block().count(), count);
             EXPECT_EQ(frame.block().records(), std::string(size * count, 'A'));
             EXPECT_EQ(builder.count(), 0U);

@@ -67,12 +67,14 @@ TEST(TraceInfo, AnEarlyConnectionAmongManyIsCountedOnce) {
     constexpr std::uint64_t kMany = 300'000;
     ConnectionTally tally;
     for (std::uint64_t connection = 1; connection <= kMany; ++connection) {
-        tally.add(1);
+        if (connection % 10 == 0) {
+            tally.add(1);
+        }
         tally.add(connection);
     }
-    EXPECT_EQ(tally.queries(), 2 * kMany);
+    EXPECT_EQ(tally.queries(), kMany + kMany / 10);
     EXPECT_EQ(tally.connections(), kMany);
-    EXPECT_THAT(tally.by_queries(), ElementsAre(Pair(1, kMany - 1), Pair(kMany + 1, 1)));
+    EXPECT_THAT(tally.by_queries(), ElementsAre(Pair(1, kMany - 1), Pair(kMany / 10 + 1, 1)));
 }
 
 TEST(TraceInfo, TextNamesWhatMatters) {
@@ -161,8 +163,13 @@ TEST(TraceInfo, NamesCountWithoutRegardToCase) {
 /// One name more than are counted exactly, each asked for once: all are forgotten at once.
 TEST(TraceInfo, TellsOfNamesThatItForgot) {
     TraceInfo info;
+    auto bytes = query_bytes(1, "00000");
+    const Query query = message_of(kStart, bytes);
     for (unsigned i = 0; i <= 65'536; ++i) {
-        info.add(message_of(kStart, query_bytes(1, std::to_string(i))));
+        for (unsigned digit = 17, rest = i; digit > 12; --digit, rest /= 10) {
+            bytes[digit] = static_cast<std::uint8_t>('0' + rest % 10);
+        }
+        info.add(query);
     }
     info.finish();
     EXPECT_THAT(info_text({}, info.figures()), HasSubstr("names           about 6"));

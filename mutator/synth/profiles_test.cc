@@ -113,7 +113,7 @@ TEST_F(ProfilesTest, SynGapsAreExact) {
                                     {"syn-3", 1'000'000},
                                     {"syn-4", 100'000}}) {
         SynthOptions options = profile_options(name);
-        options.queries = 20'000;
+        options.queries = 5'000;
         make(options);
         trace::test::Reader reader(path_);
         Nanoseconds expected = 1'704'067'200 * kSecond;
@@ -138,10 +138,10 @@ TEST_F(ProfilesTest, SynNamesAreUnique) {
 // Shares of the real minute, within 0.02 of all queries (shares of whole clients) or 0.01.
 TEST_F(ProfilesTest, RootHasTheSharesOfTheRealMinute) {
     SynthOptions options = profile_options("root");
-    options.queries = 50'000;
+    options.queries = 25'000;
     const SynthCounts counts = make(options);
     const TraceFigures figures = read_back();
-    const auto share = [](std::uint64_t part) { return static_cast<double>(part) / 50'000; };
+    const auto share = [](std::uint64_t part) { return static_cast<double>(part) / 25'000; };
     EXPECT_NEAR(share(counts.junk_queries), 0.630, 0.01);
     EXPECT_NEAR(share(figures.ipv6.queries), 0.111, 0.02);
     EXPECT_NEAR(share(counts.tcp_queries), 0.0102, 0.002);

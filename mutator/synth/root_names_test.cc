@@ -50,12 +50,12 @@ TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
         Name name;
         double junk = 0;
         for (const auto& item : types) {
-            const int draws = static_cast<int>(item.weight) * 1000;
+            const int draws = static_cast<int>(item.weight) * 400;
             for (int i = 0; i < draws; ++i) {
                 junk += make(0, item.value, random, name) ? 1 : 0;
             }
         }
-        EXPECT_NEAR(junk / 88'000, share, 0.006);
+        EXPECT_NEAR(junk / 35'200, share, 0.006);
     }
 }
 

@@ -87,7 +87,7 @@ TEST_F(SynthTest, SeedDecides) {
 }
 
 TEST_F(SynthTest, SharesComeOut) {
-    constexpr std::uint64_t kCount = 25'000;
+    constexpr std::uint64_t kCount = 15'000;
     SynthOptions options = some_queries(kCount);
     options.tcp_share = 0.2;
     options.ipv6_share = 0.3;
@@ -112,7 +112,7 @@ TEST_F(SynthTest, SharesComeOut) {
 }
 
 TEST_F(SynthTest, PoissonArrivalsHaveTheirRateAndSpread) {
-    SynthOptions options = some_queries(40'000);
+    SynthOptions options = some_queries(25'000);
     options.tcp_share = 0;
     make(options);
     const TraceFigures figures = read_back();

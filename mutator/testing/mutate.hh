@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,9 @@ inline std::string line_of(Nanoseconds time, const Endpoint& source, const Endpo
                            Transport transport, std::uint64_t connection, Bytes message) {
     std::string line = fmt::format("{} {} {} {} {} ", time, source.text(), destination.text(),
                                    transport_name(transport), connection);
+    constexpr std::string_view kDigits = "0123456789abcdef";
     for (const std::uint8_t byte : message) {
-        line += fmt::format("{:02x}", byte);
+        line += {kDigits[byte >> 4U], kDigits[byte & 15U]};
     }
     return line + (message.empty() ? "close" : "");
 }

@@ -7,8 +7,9 @@
 #include "mutator/commands.hh"
 
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -17,7 +18,9 @@ inline constexpr Nanoseconds kStart = 1'475'762'100 * kSecond;
 
 inline std::string file_text(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    std::ostringstream text;
+    text << file.rdbuf();
+    return std::move(text).str();
 }
 
 /// What `reprise-mutator` does with these words; its exit status.

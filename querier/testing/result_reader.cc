@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <ios>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +27,10 @@ std::vector<std::uint8_t> slurp(const std::string& path) {
     if (!in) {
         throw Error(path + ": cannot be read");
     }
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    std::vector<std::uint8_t> bytes(std::filesystem::file_size(path));
+    in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    bytes.resize(static_cast<size_t>(in.gcount()));
+    return bytes;
 }
 
 std::string_view text(Bytes bytes) {
@@ -73,7 +76,9 @@ RqContent read_rq(const std::string& path) {
     }
     content.statistics = text(parts.json);
     content.whole = parts.whole && parts.count == content.records.size();
-    std::ranges::sort(content.records, {}, &RqRecord::sequence);
+    if (!std::ranges::is_sorted(content.records, {}, &RqRecord::sequence)) { // mostly they are
+        std::ranges::sort(content.records, {}, &RqRecord::sequence);
+    }
     return content;
 }
 

@@ -133,9 +133,10 @@ inline std::vector<Owned> steady(size_t count, Nanoseconds gap, Nanoseconds firs
     std::vector<Owned> trace;
     trace.reserve(count);
     for (size_t i = 0; i < count; ++i) {
-        trace.push_back(query_at(first + static_cast<Nanoseconds>(i) * gap,
-                                 "192.0.2." + std::to_string(i % 10 + 1),
-                                 static_cast<std::uint16_t>(i)));
+        trace.push_back(i < 10 ? query_at(0, "192.0.2." + std::to_string(i + 1)) : trace[i - 10]);
+        trace[i].time = first + static_cast<Nanoseconds>(i) * gap;
+        trace[i].message[0] = static_cast<std::uint8_t>(i >> 8U);
+        trace[i].message[1] = static_cast<std::uint8_t>(i);
     }
     return trace;
 }

@@ -37,9 +37,14 @@ Buffer hex(std::string_view text) {
     return out;
 }
 
-Buffer be16(unsigned value) { return byte(value >> 8U) + byte(value); }
+Buffer be16(unsigned value) {
+    return {static_cast<std::uint8_t>(value >> 8U), static_cast<std::uint8_t>(value)};
+}
 
-Buffer be32(std::uint32_t value) { return be16(value >> 16U) + be16(value); }
+Buffer be32(std::uint32_t value) {
+    return {static_cast<std::uint8_t>(value >> 24U), static_cast<std::uint8_t>(value >> 16U),
+            static_cast<std::uint8_t>(value >> 8U), static_cast<std::uint8_t>(value)};
+}
 
 Buffer little32(std::uint32_t value) {
     const Buffer big = be32(value);
@@ -47,10 +52,11 @@ Buffer little32(std::uint32_t value) {
 }
 
 Buffer dns(std::uint16_t id, bool response, const std::string& label) {
+    static const Buffer kCounts = hex("0001 0000 0000 0000");
+    static const Buffer kRest = hex("07 6578616d706c65 00 0001 0001");
     Buffer name = byte(static_cast<unsigned>(label.size()));
     name.insert(name.end(), label.begin(), label.end());
-    return be16(id) + be16(response ? 0x8400U : 0U) + hex("0001 0000 0000 0000") + name +
-           hex("07 6578616d706c65 00 0001 0001");
+    return be32(std::uint32_t{id} << 16U | (response ? 0x8400U : 0U)) + kCounts + name + kRest;
 }
 
 Buffer prefixed(const Buffer& message) {
@@ -58,8 +64,8 @@ Buffer prefixed(const Buffer& message) {
 }
 
 Buffer udp(unsigned source_port, unsigned destination_port, const Buffer& payload) {
-    return be16(source_port) + be16(destination_port) +
-           be16(static_cast<unsigned>(payload.size()) + 8) + be16(0) + payload;
+    return be32(source_port << 16U | destination_port) +
+           be32((static_cast<std::uint32_t>(payload.size()) + 8) << 16U) + payload;
 }
 
 Buffer tcp(const Tcp& fields) {
@@ -74,11 +80,11 @@ Buffer tcp(const Tcp& fields) {
 
 Buffer ipv4(const Buffer& payload, const Ip& fields, const Buffer& options) {
     const auto header = static_cast<unsigned>(20 + options.size());
-    return byte(0x40 | header / 4) + byte(0) +
-           be16(header + static_cast<unsigned>(payload.size())) + be16(fields.id) +
-           be16((fields.more ? 0x2000U : 0U) | fields.offset / 8) + byte(64) +
-           byte(fields.protocol) + be16(0) + address(fields.source) + address(fields.destination) +
-           options + payload;
+    const auto size = (header + static_cast<unsigned>(payload.size())) & 0xffffU;
+    return be32((0x40U | header / 4) << 24U | size) +
+           be32(fields.id << 16U | (fields.more ? 0x2000U : 0U) | fields.offset / 8) +
+           be32(64U << 24U | fields.protocol << 16U) + address(fields.source) +
+           address(fields.destination) + options + payload;
 }
 
 Buffer ipv6(const Buffer& payload, const Ip& fields) {
@@ -108,11 +114,8 @@ PcapFile::PcapFile(std::uint32_t link, bool nanoseconds, bool big_endian)
 }
 
 void PcapFile::put(std::uint32_t value) {
-    Buffer out = be32(value);
-    if (!big_endian_) {
-        std::ranges::reverse(out);
-    }
-    bytes_ = std::move(bytes_) + out;
+    const Buffer out = be32(big_endian_ ? value : __builtin_bswap32(value));
+    bytes_.insert(bytes_.end(), out.begin(), out.end());
 }
 
 void PcapFile::add(const Buffer& frame, std::int64_t time, std::uint32_t wire_length) {

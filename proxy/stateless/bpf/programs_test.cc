@@ -72,20 +72,17 @@ TEST_P(StatelessProgramsTest, AQueryWithEdnsGetsTheSizeOfASegment) {
 
 TEST_P(StatelessProgramsTest, AQueryWhoseWholeChecksumLooksPartial) {
     const std::uint32_t mine = handshake();
-    int seen = 0;
-    for (std::uint32_t id = 0; id < 65'536; ++id) {
+    const auto with_id = [&](std::uint32_t id) {
         Buffer query = query_of(question_of(7));
         query[0] = static_cast<std::uint8_t>(id >> 8U);
         query[1] = static_cast<std::uint8_t>(id);
-        const Buffer packet = make(of_client(0x18, kIrs + 1, mine, framed(query)));
-        if (looks_partial(packet)) {
-            const Done asked = comes(packet);
-            ASSERT_EQ(asked.verdict, kPass);
-            EXPECT_TRUE(checksums_hold(asked.packet));
-            ++seen;
-        }
-    }
-    EXPECT_GE(seen, 1);
+        return make(of_client(0x18, kIrs + 1, mine, framed(query)));
+    };
+    const Buffer packet = with_id(word_for_partial(with_id(0)));
+    ASSERT_EQ(whole(packet), partial(packet));
+    const Done asked = comes(packet);
+    ASSERT_EQ(asked.verdict, kPass);
+    EXPECT_TRUE(checksums_hold(asked.packet));
 }
 
 TEST_P(StatelessProgramsTest, AWrongChecksumStaysWrong) {

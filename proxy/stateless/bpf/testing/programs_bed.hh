@@ -226,16 +226,26 @@ protected:
                 .window = 64'240};
     }
 
-    /// Whether the checksum of a TCP packet is the sum of its pseudo header, as in one that is to
-    /// be completed on its way.
-    static bool looks_partial(const Buffer& packet) {
+    /// The sum of a TCP packet's pseudo header: the checksum of one that is to be completed on its
+    /// way.
+    static std::uint32_t partial(const Buffer& packet) {
         const size_t header = GetParam().header;
         std::uint32_t sum = 6 + static_cast<std::uint32_t>(packet.size() - header);
         for (size_t i = header == 20 ? 12 : 8; i < header; i += 2) {
             sum += std::uint32_t{packet[i]} << 8U | packet[i + 1];
         }
-        sum = (sum & 0xffffU) + (sum >> 16U);
-        return packet[header + 16] == sum >> 8U && packet[header + 17] == (sum & 0xffU);
+        return (sum & 0xffffU) + (sum >> 16U);
+    }
+
+    /// Its checksum.
+    static std::uint32_t whole(const Buffer& packet) {
+        return packet[GetParam().header + 16] * 256U + packet[GetParam().header + 17];
+    }
+
+    /// What a word that is 0 in the packet has to be for a whole checksum that looks partial.
+    static std::uint16_t word_for_partial(const Buffer& packet) {
+        const std::uint32_t sum = (~partial(packet) & 0xffffU) + whole(packet);
+        return static_cast<std::uint16_t>((sum & 0xffffU) + (sum >> 16U));
     }
 
     [[nodiscard]] Recipe of_server(const Buffer& message) const {
