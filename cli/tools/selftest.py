@@ -26,7 +26,7 @@ from cli.tools.checking import Found, built, files, git, good, run, tested, toge
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
 )
-_AT_ONCE = ("-n", str((os.cpu_count() or 1) + 3), "--dist", "worksteal")  # Python tests mostly wait
+_AT_ONCE = ("-n", str((os.cpu_count() or 1) + 2), "--dist", "worksteal")  # Python tests mostly wait
 _RECENT = 20  # commits that are looked at where the main branch itself is checked out
 _MOST = 50  # failures that are named at the end
 _LONGEST = 10  # tests and checks that are named with their times

@@ -2,7 +2,6 @@
 
 #include "core/base/address.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
