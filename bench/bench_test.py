@@ -111,7 +111,7 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
             STATELESS - {"tcp-persistent", "reference-axfr", "bpf-no-axfr"},
             marks=SLOW,
         ),
-        pytest.param("stateless", "flood", {"tcp", "tcp-cookies", "bpf"}, marks=SLOW),
+        pytest.param("stateless", "flood", {"tcp", "tcp-cookies", "bpf"}, marks=NAPI),
     ],
 )
 def test_a_quick_bench_measures_recomputes_and_ends_with_json(
