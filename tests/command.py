@@ -21,8 +21,11 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from cli import linux, programs
 from cli.__main__ import main
+from cli.executor import run as _run  # noqa: F401 - imported before the fork, not in each command
 from cli.process import Process
-from report import __main__ as _report  # noqa: F401 - imported before the fork, not in each command
+from cli.tools import deploy as _deploy  # noqa: F401
+from cli.tools import search as _search  # noqa: F401
+from report import __main__ as _report  # noqa: F401
 from report.html import environment
 
 __all__ = ["LIMIT_S", "SAVING", "UNRENDERED", "run", "save_blank", "save_for_ever", "start"]
@@ -34,8 +37,8 @@ SAVING = "saving a plot"
 UNRENDERED = f"{programs.ROOT}/tests/unrendered:{programs.ROOT}"  # PYTHONPATH of commands that are not forked
 _CRASHED = 70  # as nothing else in the command ends
 
-for _name in ("run", "series"):  # compiled before the fork as well
-    environment().get_template(f"{_name}.html.j2")
+for _name in environment().list_templates(["j2"]):  # compiled before the fork as well
+    environment().get_template(_name)
 
 
 def start(

@@ -108,13 +108,15 @@ def file_keys() -> frozenset[str]:
     return frozenset(("synth.names", "synth.tld_file", *(name for name, field in leaves() if is_path(field))))
 
 
-def leaves(kind: Any = Experiment, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+@functools.cache
+def leaves(kind: Any = Experiment, prefix: str = "") -> tuple[tuple[str, FieldInfo], ...]:
     """The whole names of all keys that hold values, or lists of tables; those of [replay] come last."""
-    known = fields(kind)
+    known, found = fields(kind), list[tuple[str, FieldInfo]]()
     for name in sorted(known, key=lambda one: one == "replay"):
         is_list = any(_is_list(one) for one, _ in choices(known[name].annotation))
         below = None if is_list else table_of(known[name])
-        yield from leaves(below, f"{prefix}{name}.") if below else [(prefix + name, known[name])]
+        found += leaves(below, f"{prefix}{name}.") if below else [(prefix + name, known[name])]
+    return tuple(found)
 
 
 def keys_of(*tables: str) -> tuple[str, ...]:
