@@ -138,6 +138,12 @@ def receive_buffer(pair: Pair, version: int) -> None:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         slow.bind((ADDRESS[version], PORT))
         pair.send(version, 50)
+        wait_for(lambda: dropped(slow) > 0, "a datagram beyond the buffer")
+
+
+def dropped(bound: socket.socket) -> int:
+    """The last number of SO_MEMINFO: datagrams that the socket has not taken."""
+    return int(struct.unpack("9I", bound.getsockopt(socket.SOL_SOCKET, 55, 36))[8])
 
 
 def other_mac(pair: Pair, version: int) -> None:
