@@ -67,7 +67,7 @@ class Drawn(Words):
         out = io.BytesIO()
         if engine := self.figure.get_layout_engine():  # laid out once: savefig() would for each form
             engine.execute(self.figure)
-            self.figure.set_layout_engine("none")
+            self.figure.set_layout_engine(None)
         mpl.rcParams["svg.hashsalt"] = self.name
         self.figure.savefig(out, format=form, **_HOW[form](self.title))
         return out.getvalue()
@@ -103,7 +103,7 @@ def drawing(
     """A plot to paint, with a legend from so many curves on. One that is `empty` says `nothing`, so that a
     gap is not taken for a fault.
     """
-    drawn = Drawn(**vars(words), figure=Figure(figsize=size), empty=empty)
+    drawn = Drawn(**vars(words), figure=Figure(figsize=size, layout="constrained"), empty=empty)
     axes = drawn.figure.add_subplot()
     yield drawn, axes
     if empty:
