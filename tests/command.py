@@ -2,7 +2,7 @@
 
 It does what `python -m cli` does in its folder and environment, but for the plots of a report: they are
 painted and not rendered, which takes most of a short run's processor time. Tests of report/ render them. The
-short steps of a plan that are functions of ours are forked likewise (a fifth of a short run's processor time
+short steps of a plan that are functions of ours are forked likewise (a tenth of a short run's processor time
 is Python's start): those that run on hosts, as other users or to the end of a run are processes of their own.
 """
 
