@@ -1,5 +1,5 @@
-"""Figures as SVG, PNG and PDF in one style, which matplotlib has from the import of this module on: to change
-its style and back for each plot took a sixth of the time to paint them.
+"""Figures as SVG, PNG and PDF in one style, which matplotlib has from the import of this module on:
+changing it and back for each plot took a sixth of the time that a report takes before plots are rendered.
 """
 
 import html
