@@ -106,7 +106,7 @@ private:
     void loop_once() {
         const Nanoseconds now = clock_.now();
         if (replayer_) {
-            replayer_->send_due();
+            replayer_->sender().send_due();
             replayer_->expire(now);
         }
         take_in();
@@ -131,11 +131,11 @@ private:
             network_.sleep_until(wake);
             const Nanoseconds awake = clock_.now();
             replayer_->waiter().woke(now, wake, awake);
-            replayer_->send_due();
+            replayer_->sender().send_due();
             if (awake - looked_ > kLongestUnseen) {
                 look_and_handle(awake, awake);
             }
-        } else if (replayer_ && wake > now && replayer_->take_pause()) {
+        } else if (replayer_ && wake > now && replayer_->sender().take_pause()) {
             network_.sleep_until(now + kPause);
             const Nanoseconds awake = clock_.now();
             look_and_handle(awake, awake);
@@ -153,7 +153,7 @@ private:
             } else if (wake > now) {
                 replayer_->waiter().no_lesson();
             }
-            replayer_->send_due();
+            replayer_->sender().send_due();
         }
         if (replayer_ && !events.empty()) {
             replayer_->begin_batch(clock_.pair());
@@ -174,7 +174,7 @@ private:
             } else {
                 all = replayer_->carriers()[tag.carrier].handle(tag, event.events) && all;
                 if (!replay_.fast) {
-                    replayer_->send_due(); // receiving must never delay sending
+                    replayer_->sender().send_due(); // receiving must never delay sending
                 }
             }
         }
@@ -365,8 +365,8 @@ private:
         }
         if (!results_.failure().empty()) {
             stop(results_.failure(), true);
-        } else if (!replayer_->trouble().empty()) {
-            stop(replayer_->trouble(), true);
+        } else if (!replayer_->sender().trouble().empty()) {
+            stop(replayer_->sender().trouble(), true);
         } else if (trace_ended_ && results_.is_open() && replayer_->settled() && !taking_in()) {
             done_ = true;
         }
