@@ -31,7 +31,7 @@ _RECENT = 20  # commits that are looked at where the main branch itself is check
 _MOST = 50  # failures that are named at the end
 _LONGEST = 10  # tests and checks that are named with their times
 _TESTS = "reprise_tests"  # the target of all test programs
-_NICE = ("nice", "-n", "5")  # behind the Python tests; more would starve beside a busy machine's other work
+_NICE = ("nice", "-n", "5")  # beside the Python tests; more would starve beside a busy machine's other work
 _OF_TESTS = re.compile(r"(_test|_fuzz|/testing/[a-z_/]+)\.cc$")
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
@@ -110,22 +110,28 @@ def linters() -> Checks:
 
 
 def compiled(slow: bool) -> Checks:
-    """C++ tests by ctest, those of the long suite too, and then the programs that the Python tests start."""
+    """C++ tests by ctest that send packets, those of the long suite, and then the programs that the Python
+    tests start.
+    """
     longer: Checks = {
         "ctest dev": partial(_ctest, "dev"),
         "ctest tsan, the reader's thread": partial(_ctest, "tsan", only=["controller_test"]),
         "ctest tsan, mutate's threads": partial(_ctest, "tsan", only=["mutator_pipe_test"]),
     }
-    asan = partial(_ctest, "asan", options=() if slow else ("-LE", "slow"))
-    return {"ctest asan": asan, **(longer if slow else {}), "programs": release}
+    asan = partial(_ctest, "asan", options=("-L", "netns"))
+    return {"ctest asan netns": asan, **(longer if slow else {}), "programs": release}
 
 
 def beside(slow: bool) -> Checks:
-    """clang-tidy computes while the Python tests, also those with real namespaces, mostly wait; it is niced,
-    so it does not disturb them. pyproject.toml leaves out slow ones.
+    """Unit tests and clang-tidy compute while the Python tests, also those with real namespaces, mostly wait;
+    they are niced, so they do not disturb those. pyproject.toml leaves out slow ones.
     """
     words = (*(("-m", "") if slow else ()), *_AT_ONCE)
-    return {"pytest": partial(_pytest, words), "clang-tidy": partial(_clang_tidy, slow)}
+    return {
+        "pytest": partial(_pytest, words),
+        "ctest asan unit": partial(_ctest, "asan", options=("-L", "unit"), before=_NICE),
+        "clang-tidy": partial(_clang_tidy, slow),
+    }
 
 
 def changed_checks() -> Checks:
@@ -136,13 +142,19 @@ def changed_checks() -> Checks:
     said = run(*ninja).stdout if good("cmake", "--preset", "asan") else ""
     linked = sorted(set(re.findall(r"Linking CXX executable \S*?([^/\s]+_test)$", said, re.MULTILINE)))
     return {
-        **({"ctest asan": partial(_ctest, "asan", linked, ("-LE", "slow"))} if linked else {}),
+        **({"ctest asan": partial(_ctest, "asan", linked)} if linked else {}),
         **({"pytest": partial(_pytest, python)} if python else {}),
         "clang-tidy": partial(_clang_tidy, False),
     }
 
 
-def _ctest(preset: str, only: Sequence[str] = (), options: Sequence[str] = (), cases: str = "") -> Found:
+def _ctest(
+    preset: str,
+    only: Sequence[str] = (),
+    options: Sequence[str] = (),
+    cases: str = "",
+    before: Sequence[str] = (),
+) -> Found:
     """Builds a preset and runs its tests, or only some programs, or some of their tests; a build that fails
     is one failure.
     """
@@ -153,7 +165,7 @@ def _ctest(preset: str, only: Sequence[str] = (), options: Sequence[str] = (), c
     filtered = ("env", f"GTEST_FILTER={cases}") if cases else ()
     kept = [word for kind in ("passed", "failed") for word in (f"--test-output-size-{kind}", "10000000")]
     jobs = str((os.cpu_count() or 1) + 1)  # some wait
-    words = (*filtered, "ctest", "--preset", preset, "-j", jobs, *names, *options, *kept)
+    words = (*before, *filtered, "ctest", "--preset", preset, "-j", jobs, *names, *options, *kept)
     return tested(title, *words, "--no-tests=error", report="--output-junit")
 
 
