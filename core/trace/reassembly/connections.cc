@@ -129,7 +129,7 @@ void ConnectionTable::feed(Connection& connection, size_t direction, const TcpSe
         stream.start(first);
     }
     stream.add(first, segment.payload, now_, streams_);
-    const bool stale = stream.waiting() && now_ - stream.waiting_since() > kHoleTimeout;
+    const bool stale = stream.waiting() && now_ - stream.held().since() > kHoleTimeout;
     if (stale) {
         stream.skip_hole(streams_);
     }
@@ -143,7 +143,7 @@ void ConnectionTable::feed(Connection& connection, size_t direction, const TcpSe
 void ConnectionTable::acknowledge(Connection& connection, size_t direction,
                                   const TcpSegment& segment) {
     Stream& other = connection.directions[1 - direction];
-    while (segment.ack && other.acknowledged_beyond_hole(segment.acknowledgement)) {
+    while (segment.ack && other.held().acknowledged(segment.acknowledgement)) {
         other.skip_hole(streams_);
     }
 }
@@ -208,7 +208,7 @@ void ConnectionTable::note_close(Connection& connection, size_t direction,
                  .time = now_};
     }
     const bool acknowledged = direction != close.direction && segment.ack &&
-                              static_cast<std::int32_t>(segment.acknowledgement - close.end) >= 0;
+                              ahead(segment.acknowledgement, close.end) >= 0;
     close.final |= close.seen && (segment.rst || acknowledged);
 }
 

@@ -11,6 +11,7 @@
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -54,15 +55,62 @@ private:
     Nanoseconds syn_ack_ = 0;
 };
 
+/// How far a sequence number is ahead of another; wrapping needs no care (RFC 9293 section 3.4).
+inline std::int32_t ahead(std::uint32_t sequence, std::uint32_t of) {
+    return static_cast<std::int32_t>(sequence - of);
+}
+
+/// The segments of a stream that wait behind its holes.
+class HeldSegments {
+public:
+    struct Segment {
+        std::uint32_t sequence = 0;
+        Nanoseconds time = 0;
+        std::vector<std::uint8_t> data;
+    };
+
+    /// Holds a copy; false where all of it is held already. `next`: the sequence number expected.
+    bool add(std::uint32_t next, std::uint32_t sequence, Bytes data, Nanoseconds time);
+
+    /// Shows them to `take` until that returns false, and drops those before.
+    void release(auto&& take) {
+        size_t done = 0;
+        for (; done < segments_.size() && take(segments_[done]); ++done) {
+            memory_ -= segments_[done].data.size() + kCost;
+        }
+        segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(done));
+    }
+
+    /// By sequence number.
+    [[nodiscard]] const std::vector<Segment>& segments() const { return segments_; }
+
+    [[nodiscard]] size_t memory() const { return memory_; }
+
+    /// Whether there is a hole and `acknowledgement` covers all of the first.
+    [[nodiscard]] bool acknowledged(std::uint32_t acknowledgement) const {
+        return !segments_.empty() && ahead(acknowledgement, segments_.front().sequence) >= 0;
+    }
+
+    /// Capture time of the one that came first. Needs one.
+    [[nodiscard]] Nanoseconds since() const {
+        return std::ranges::min(segments_, {}, &Segment::time).time;
+    }
+
+private:
+    static constexpr size_t kCost = 64; ///< of a segment beyond its data
+
+    std::vector<Segment> segments_;
+    size_t memory_ = 0;
+};
+
 // One direction of a TCP connection: segments in, DNS messages out.
 //
-// Sequence numbers are compared by their signed difference (RFC 9293 section 3.4), so wrapping
-// needs no care. A segment ahead of the expected one is held until the hole before it is filled. A
-// hole is given up (by the owner, skip_hole()) when the peer has acknowledged beyond it, so that
-// the capture and not the network lost it; when it is old, when too much is held, or when the
-// connection ends. After a hole the stream goes on at the next message if its place is known from
-// the length prefix before the hole; else, as at the beginning of a stream captured from its
-// middle, at the next place that looks like a message.
+// A segment ahead of the expected one is held until the hole before it is filled. A hole is given
+// up (by the owner, skip_hole()) when the peer has acknowledged beyond it, so that the capture and
+// not the network lost it; when it is old, when too much is held, or when the connection ends.
+// After a hole the stream goes on at the next message if its place is known from the length prefix
+// before the hole; else, as at the beginning of a stream captured from its middle, at the next
+// place that looks like a message.
 
 class Stream {
 public:
@@ -102,19 +150,15 @@ public:
     }
 
     /// Whether segments are held behind a hole.
-    [[nodiscard]] bool waiting() const { return !held_.empty(); }
+    [[nodiscard]] bool waiting() const { return !held_.segments().empty(); }
 
-    /// Whether there is a hole and `acknowledgement` covers all of it.
-    [[nodiscard]] bool acknowledged_beyond_hole(std::uint32_t acknowledgement) const;
-
-    /// Capture time of the first held segment. Needs waiting().
-    [[nodiscard]] Nanoseconds waiting_since() const;
+    [[nodiscard]] const HeldSegments& held() const { return held_; }
 
     [[nodiscard]] bool started() const { return started_; }
 
     /// Whether every byte before `sequence` was seen or given up.
     [[nodiscard]] bool reached(std::uint32_t sequence) const {
-        return started_ && ahead(sequence) <= 0;
+        return started_ && ahead(sequence, next_) <= 0;
     }
 
     /// Sequence number of the first byte seen or announced by a SYN.
@@ -125,25 +169,13 @@ public:
     [[nodiscard]] bool foreign(std::uint32_t sequence) const;
 
     /// Bytes of memory beyond the object itself.
-    [[nodiscard]] size_t memory() const { return buffer_.capacity() + held_bytes_; }
+    [[nodiscard]] size_t memory() const { return buffer_.capacity() + held_.memory(); }
 
 private:
-    struct Held {
-        std::uint32_t sequence = 0;
-        Nanoseconds time = 0;
-        std::vector<std::uint8_t> data;
-    };
-
-    [[nodiscard]] std::int32_t ahead(std::uint32_t sequence) const {
-        return static_cast<std::int32_t>(sequence - next_);
-    }
-
-    void hold(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& out);
     void release(Nanoseconds now, Output& out);
     void append(Bytes data, Nanoseconds time, Output& out);
     void scan(Nanoseconds time, Output& out);
     bool search(Output& out);
-    void jump_over(std::uint32_t lost, Output& out);
     [[nodiscard]] size_t missing() const;
 
     [[nodiscard]] Bytes pending() const { return Bytes(buffer_).subspan(used_); }
@@ -151,8 +183,7 @@ private:
     std::vector<std::uint8_t> buffer_; ///< contiguous bytes
     size_t used_ = 0;                  ///< bytes of buffer_ already taken as messages
     size_t discard_ = 0;               ///< coming bytes that belong to a message with a hole
-    std::vector<Held> held_;           ///< by sequence number
-    size_t held_bytes_ = 0;
+    HeldSegments held_;
     std::uint32_t next_ = 0; ///< expected sequence number
     std::uint32_t first_ = 0;
     bool started_ = false;

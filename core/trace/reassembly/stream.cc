@@ -13,7 +13,6 @@ namespace reprise::trace {
 namespace {
 
 constexpr size_t kPrefix = 2;
-constexpr size_t kHeldCost = 64;
 /// Limits of one stream; a hole is given up beyond them.
 constexpr size_t kMaxHeldBytes = 1UL << 20U;
 constexpr size_t kMaxHeldSegments = 1'024;
@@ -107,6 +106,18 @@ Plausible begins_message(Bytes stream) {
 
 } // namespace
 
+bool HeldSegments::add(std::uint32_t next, std::uint32_t sequence, Bytes data, Nanoseconds time) {
+    const auto at =
+        std::ranges::lower_bound(segments_, ahead(sequence, next), {},
+                                 [next](const Segment& one) { return ahead(one.sequence, next); });
+    if (at != segments_.end() && at->sequence == sequence && at->data.size() >= data.size()) {
+        return false;
+    }
+    segments_.insert(at, {.sequence = sequence, .time = time, .data = {data.begin(), data.end()}});
+    memory_ += data.size() + kCost;
+    return true;
+}
+
 void Stream::begin() {
     if (used_ == 0) {
         return;
@@ -127,14 +138,8 @@ void Stream::start(std::uint32_t sequence) {
 }
 
 bool Stream::foreign(std::uint32_t sequence) const {
-    return started_ && (ahead(sequence) > kMaxJump || ahead(sequence) < -kMaxJump);
+    return started_ && (ahead(sequence, next_) > kMaxJump || ahead(sequence, next_) < -kMaxJump);
 }
-
-bool Stream::acknowledged_beyond_hole(std::uint32_t acknowledgement) const {
-    return waiting() && static_cast<std::int32_t>(acknowledgement - held_.front().sequence) >= 0;
-}
-
-Nanoseconds Stream::waiting_since() const { return std::ranges::min(held_, {}, &Held::time).time; }
 
 void Stream::add(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& out) {
     if (data.empty()) {
@@ -144,14 +149,15 @@ void Stream::add(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& o
         started_ = true;
         next_ = first_ = sequence;
     }
-    if (ahead(sequence) > 0) {
-        hold(sequence, data, time, out);
-        if (held_bytes_ > kMaxHeldBytes || held_.size() > kMaxHeldSegments) {
+    if (ahead(sequence, next_) > 0) {
+        const bool kept = held_.add(next_, sequence, data, time);
+        out.tally->add(kept ? Count::kTcpOutOfOrder : Count::kTcpRetransmission);
+        if (held_.memory() > kMaxHeldBytes || held_.segments().size() > kMaxHeldSegments) {
             skip_hole(out);
         }
         return;
     }
-    const auto seen = static_cast<size_t>(-std::int64_t{ahead(sequence)});
+    const auto seen = static_cast<size_t>(-std::int64_t{ahead(sequence, next_)});
     if (seen >= data.size()) {
         out.tally->add(Count::kTcpRetransmission);
         return;
@@ -160,31 +166,17 @@ void Stream::add(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& o
     release(time, out);
 }
 
-void Stream::hold(std::uint32_t sequence, Bytes data, Nanoseconds time, Output& out) {
-    const auto at = std::ranges::lower_bound(
-        held_, ahead(sequence), {}, [this](const Held& held) { return ahead(held.sequence); });
-    if (at != held_.end() && at->sequence == sequence && at->data.size() >= data.size()) {
-        out.tally->add(Count::kTcpRetransmission);
-        return;
-    }
-    out.tally->add(Count::kTcpOutOfOrder);
-    held_.insert(at, {.sequence = sequence, .time = time, .data = {data.begin(), data.end()}});
-    held_bytes_ += data.size() + kHeldCost;
-}
-
 /// Appends held segments that are due. A message they complete was completed at `now`, or when the
 /// segment itself came.
 void Stream::release(Nanoseconds now, Output& out) {
-    size_t done = 0;
-    for (; done < held_.size() && ahead(held_[done].sequence) <= 0; ++done) {
-        const Held& held = held_[done];
-        held_bytes_ -= held.data.size() + kHeldCost;
-        const auto seen = static_cast<size_t>(-std::int64_t{ahead(held.sequence)});
-        if (seen < held.data.size()) {
+    held_.release([&](const HeldSegments::Segment& held) {
+        const std::int32_t hole = ahead(held.sequence, next_);
+        const auto seen = static_cast<size_t>(-std::int64_t{hole});
+        if (hole <= 0 && seen < held.data.size()) {
             append(Bytes(held.data).subspan(seen), std::max(now, held.time), out);
         }
-    }
-    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(done));
+        return hole <= 0;
+    });
 }
 
 void Stream::append(Bytes data, Nanoseconds time, Output& out) {
@@ -240,20 +232,17 @@ size_t Stream::missing() const {
     return kPrefix + message_size(pending()) - pending().size();
 }
 
-void Stream::jump_over(std::uint32_t lost, Output& out) {
-    out.tally->add(Count::kTcpGap);
+void Stream::skip_hole(Output& out) {
+    const std::uint32_t sequence = held_.segments().front().sequence;
+    const std::uint32_t lost = sequence - next_;
     const size_t need = missing();
+    out.tally->add(Count::kTcpGap);
     if (synchronized_ && !pending().empty()) {
         out.tally->add(Count::kTcpGapMessage);
     }
     used_ = buffer_.size();
     synchronized_ = need >= lost;
     discard_ = synchronized_ ? need - lost : 0;
-}
-
-void Stream::skip_hole(Output& out) {
-    const std::uint32_t sequence = held_.front().sequence;
-    jump_over(sequence - next_, out);
     next_ = sequence;
     release(std::numeric_limits<Nanoseconds>::min(), out);
 }
