@@ -14,14 +14,7 @@
 
 namespace reprise::trace {
 
-void CborReader::fail(const std::string& what) {
-    if (error_.empty()) {
-        error_ = fmt::format("byte {}: {}", offset_, what);
-    }
-}
-
-/// Whether at least `size` bytes are at hand, after reading as much as is needed.
-bool CborReader::fill(size_t size) {
+bool Lookahead::fill(size_t size) {
     if (left().size() >= size) {
         return true;
     }
@@ -37,10 +30,16 @@ bool CborReader::fill(size_t size) {
     return true;
 }
 
-/// The same for an item: it is an error where there are fewer.
+void CborReader::fail(const std::string& what) {
+    if (error_.empty()) {
+        error_ = fmt::format("byte {}: {}", offset_, what);
+    }
+}
+
+/// Whether so many bytes of an item are at hand: it is an error where there are fewer.
 bool CborReader::need(size_t size) {
-    if (ok() && !fill(size)) {
-        fail(stream_->error().empty() ? "the file ends within an item" : stream_->error());
+    if (ok() && !in_.fill(size)) {
+        fail(in_.error().empty() ? "the file ends within an item" : in_.error());
     }
     return ok();
 }
@@ -50,7 +49,7 @@ Bytes CborReader::string_behind(size_t head, std::uint64_t size) {
     if (size > kMostString) {
         fail(fmt::format("a string of over {} bytes", kMostString));
     }
-    return need(head + size) ? left().subspan(head, size) : Bytes{};
+    return need(head + size) ? in_.left().subspan(head, size) : Bytes{};
 }
 
 /// The first byte has the major type and a small number, or how many bytes of a number follow.
@@ -61,16 +60,16 @@ CborItem CborReader::next() {
     if (!need(1)) {
         return {};
     }
-    const unsigned small = left().front() & 0x1fU;
+    const unsigned small = in_.left().front() & 0x1fU;
     const bool follows = small >= kNumberFollows && small < kNumberFollows + 4;
     size_t size = 1 + (follows ? size_t{1} << (small - kNumberFollows) : 0);
     if (!need(size)) {
         return {};
     }
-    CborItem item{.kind = static_cast<Kind>(left().front() >> 5U),
+    CborItem item{.kind = static_cast<Kind>(in_.left().front() >> 5U),
                   .indefinite = small == kIndefinite,
                   .value = follows ? 0 : small};
-    for (const std::uint8_t byte : left().subspan(1, size - 1)) {
+    for (const std::uint8_t byte : in_.left().subspan(1, size - 1)) {
         item.value = item.value << 8U | byte;
     }
     if (item.indefinite && item.kind == Kind::kOther) {
@@ -88,7 +87,7 @@ CborItem CborReader::next() {
     if (!ok()) {
         return {};
     }
-    used_ += size;
+    in_.take(size);
     offset_ += size;
     return item;
 }
@@ -242,11 +241,11 @@ bool CborReader::more(const CborItem& head, std::uint64_t done) {
         return done < head.value;
     }
     constexpr std::uint8_t kBreakByte = 0xff;
-    if (!fill(1)) {
+    if (!in_.fill(1)) {
         fail("the file ends within a container");
         return false;
     }
-    if (left().front() != kBreakByte) {
+    if (in_.left().front() != kBreakByte) {
         return true;
     }
     next();
@@ -254,9 +253,9 @@ bool CborReader::more(const CborItem& head, std::uint64_t done) {
 }
 
 bool CborReader::at_end() {
-    const bool end = !fill(1);
-    if (end && !stream_->error().empty()) {
-        fail(stream_->error());
+    const bool end = !in_.fill(1);
+    if (end && !in_.error().empty()) {
+        fail(in_.error());
     }
     return end;
 }

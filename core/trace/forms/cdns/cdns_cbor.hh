@@ -118,6 +118,28 @@ private:
     bool there_ = false;
 };
 
+/// The bytes of a stream, which can be looked at before they are taken.
+class Lookahead {
+public:
+    /// Borrows the stream.
+    explicit Lookahead(ByteStream& stream) : stream_(&stream) {}
+
+    /// Whether at least `size` bytes are at hand, after reading as much as is needed.
+    bool fill(size_t size);
+
+    /// What is at hand; good until the next call of fill().
+    [[nodiscard]] Bytes left() const { return Bytes(buffer_).subspan(used_); }
+
+    void take(size_t size) { used_ += size; }
+
+    [[nodiscard]] const std::string& error() const { return stream_->error(); }
+
+private:
+    ByteStream* stream_;
+    std::vector<std::uint8_t> buffer_;
+    size_t used_ = 0; ///< bytes of buffer_ already taken
+};
+
 class CborReader {
 public:
     static constexpr size_t kMostString = 1UL << 20U;
@@ -126,7 +148,7 @@ public:
     static constexpr size_t kMostMemory = 128UL << 20U;
 
     /// Borrows the stream.
-    explicit CborReader(ByteStream& stream) : stream_(&stream) {}
+    explicit CborReader(ByteStream& stream) : in_(stream) {}
 
     [[nodiscard]] bool ok() const { return error_.empty(); }
 
@@ -143,8 +165,8 @@ public:
     /// All values that were read are no longer good.
     void forget();
 
-    /// The head of an array, for a caller that walks it by more().
-    CborItem begin_array() { return begin(CborItem::Kind::kArray); }
+    /// The head of an array or a map, for a caller that walks it by more().
+    CborItem begin(CborItem::Kind kind);
 
     /// Whether a container has an item behind `done` ones; takes the break of an indefinite one.
     bool more(const CborItem& head, std::uint64_t done);
@@ -157,7 +179,6 @@ private:
     static constexpr size_t kFirstMemory = 256UL << 10U;
 
     CborItem next();
-    CborItem begin(CborItem::Kind kind);
     void enter();
     std::int64_t number();
     Bytes string();
@@ -167,15 +188,10 @@ private:
     void skip();
     void charge(size_t bytes);
     std::span<CborValue> room(size_t values);
-    bool fill(size_t size);
     bool need(size_t size);
     Bytes string_behind(size_t head, std::uint64_t size);
 
-    [[nodiscard]] Bytes left() const { return Bytes(buffer_).subspan(used_); }
-
-    ByteStream* stream_;
-    std::vector<std::uint8_t> buffer_;
-    size_t used_ = 0;          ///< bytes of buffer_ already taken
+    Lookahead in_;
     std::uint64_t offset_ = 0; ///< bytes read, from the beginning of the stream
     unsigned depth_ = 0;
     std::string error_;

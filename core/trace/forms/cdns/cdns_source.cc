@@ -66,7 +66,7 @@ public:
 
 private:
     void open(const std::string& path) {
-        file_ = in_.begin_array();
+        file_ = in_.begin(CborItem::Kind::kArray);
         const Bytes type = in_.read(kCborString).bytes();
         if (in_.ok() && text_of(type) != kFileType) {
             in_.fail("the type of the file is not C-DNS");
@@ -80,7 +80,7 @@ private:
                 path, major, preamble[CdnsPreambleKey::kMinor].number(), kMajorVersion));
         }
         read_ticks(preamble[CdnsPreambleKey::kParameters]);
-        blocks_ = in_.begin_array();
+        blocks_ = in_.begin(CborItem::Kind::kArray);
         if (!in_.ok()) {
             throw TraceError(
                 fmt::format("trace {} is damaged C-DNS: {}; copy it again", path, in_.error()));
