@@ -150,8 +150,8 @@ void Controller::fill() {
     room.bytes = std::min(room.bytes, kMostStaged); // the rest is handed out after the announcement
     while (read_next() && held_.due() <= last &&
            room.covers(
-               {.records = staged_count_ + 1, .bytes = fanout_.staged() + held_.bytes().size()})) {
-        fanout_.stage(held_.bytes());
+               {.records = staged_count_ + 1, .bytes = staged_.bytes + held_.bytes().size()})) {
+        staged_.add(held_.bytes(), fanout_.children());
         ++staged_count_;
         took_held();
         if (staged_count_ % 64 == 0 && host_.clock().now() > until) {
@@ -174,9 +174,9 @@ void Controller::took_held() {
 void Controller::start() {
     // Several round trips and some time for the hosts to take in the first window.
     const Nanoseconds take_in = std::max(static_cast<Nanoseconds>(staged_count_) * kTakeIn,
-                                         static_cast<Nanoseconds>(fanout_.staged()) * kTakeInByte);
+                                         static_cast<Nanoseconds>(staged_.bytes) * kTakeInByte);
     const Nanoseconds lead = kLead + 8 * tree::longest_round_trip(fanout_.children()) + take_in;
-    fanout_.give_staged();
+    fanout_.give_first(staged_);
     const ClockPair now = host_.clock().pair();
     outcome_.start.mono = now.monotonic + lead;
     outcome_.start.real = now.realtime + lead;

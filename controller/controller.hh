@@ -142,6 +142,7 @@ private:
     ReadAhead& feed_;
     ReservedFile report_file_;
     tree::Fanout fanout_;
+    tree::FirstWindow staged_;
     std::unique_ptr<tree::Timer> pump_;
     std::unique_ptr<tree::Timer> progress_;
     Phase phase_ = Phase::kOpen;

@@ -211,7 +211,7 @@ void Distributor::on_parent_frame(wire::Frame& frame) {
 
 void Distributor::on_block(Bytes records) {
     if (!started_) {
-        return fanout_.stage(records);
+        return staged_.add(records, fanout_.children());
     }
     if (const std::string trouble = fanout_.give(records); !trouble.empty()) {
         stop(trouble);
@@ -222,7 +222,7 @@ void Distributor::on_block(Bytes records) {
 void Distributor::on_start(const wire::Start& start) {
     fanout_.start(start.start_mono_ns(), start.start_real_ns(), start.trace_first_ns());
     started_ = true;
-    if (const std::string trouble = fanout_.give_staged(); !trouble.empty()) {
+    if (const std::string trouble = fanout_.give_first(staged_); !trouble.empty()) {
         stop(trouble);
     }
 }

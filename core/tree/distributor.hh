@@ -60,6 +60,7 @@ private:
     DistributorOptions options_;
     Host& host_;
     Fanout fanout_;
+    FirstWindow staged_;
     std::unique_ptr<Timer> tick_;
     std::unique_ptr<Timer> flush_;
     std::unique_ptr<Timer> farewell_;

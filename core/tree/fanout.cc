@@ -204,6 +204,19 @@ double imbalance_of(const Children& children) {
     return worst;
 }
 
+void FirstWindow::add(Bytes records, const Children& children) {
+    if (pieces.empty() || pieces.back().size() + records.size() > kBlockBytes) {
+        pieces.emplace_back().reserve(std::max(records.size(), kBlockBytes));
+    }
+    pieces.back().append(reinterpret_cast<const char*>(records.data()), records.size());
+    bytes += records.size();
+    RecordReader reader(records);
+    RecordView query;
+    while (children.size() > 1 && reader.next(query)) {
+        sources[query.source()] += query.is_close() ? 0U : 1U;
+    }
+}
+
 Fanout::Fanout(Host& host, std::string run, Events events, std::string own_name)
     : clock_(host.clock()), run_(std::move(run)), own_name_(std::move(own_name)),
       events_(std::move(events)), own_(host.facts()),
@@ -342,27 +355,14 @@ void Fanout::setup(const wire::Options& options) {
     }
 }
 
-void Fanout::stage(Bytes records) {
-    if (staged_.empty() || staged_.back().size() + records.size() > kBlockBytes) {
-        staged_.emplace_back().reserve(std::max(records.size(), kBlockBytes));
-    }
-    staged_.back().append(reinterpret_cast<const char*>(records.data()), records.size());
-    staged_bytes_ += records.size();
-    RecordReader reader(records);
-    RecordView query;
-    while (children_.size() > 1 && reader.next(query)) {
-        staged_sources_[query.source()] += query.is_close() ? 0U : 1U;
-    }
-}
-
-std::string Fanout::give_staged() {
-    assignment_.place_heavy(std::exchange(staged_sources_, {}));
+std::string Fanout::give_first(FirstWindow& window) {
+    assignment_.place_heavy(std::exchange(window.sources, {}));
     std::string trouble;
-    for (; !staged_.empty(); staged_.pop_front()) {
-        const std::string found = give(bytes_of(staged_.front()));
+    for (; !window.pieces.empty(); window.pieces.pop_front()) {
+        const std::string found = give(bytes_of(window.pieces.front()));
         trouble = trouble.empty() ? found : trouble;
     }
-    staged_bytes_ = 0;
+    window.bytes = 0;
     flush();
     return trouble;
 }

@@ -203,6 +203,16 @@ private:
     Nanoseconds end_ = 0;
 };
 
+/// Whole records of the first window, kept until it is there: heavy sources are known then.
+struct FirstWindow {
+    std::deque<std::string> pieces; ///< each is freed when it has been handed on
+    size_t bytes = 0;               ///< of all pieces
+    std::unordered_map<IpAddress, std::uint64_t> sources; ///< their queries
+
+    /// `children`: that will get them. For a single one no sources are counted.
+    void add(Bytes records, const Children& children);
+};
+
 class Fanout {
 public:
     struct Events {
@@ -223,14 +233,8 @@ public:
     /// Sends Setup to all. After ready.
     void setup(const wire::Options& options);
 
-    /// Keeps whole records of the first window: heavy sources are known when it is there.
-    void stage(Bytes records);
-
-    /// Bytes kept so.
-    [[nodiscard]] size_t staged() const { return staged_bytes_; }
-
-    /// Places the heavy sources and gives what was staged, before any other query; as give().
-    std::string give_staged();
+    /// Places the heavy sources and empties the window, before any other query is given; as give().
+    std::string give_first(FirstWindow& window);
 
     /// Gives a query to the child of its source if that child takes it within its credit; else
     /// false. A child that is over takes all: they are lost with it.
@@ -272,9 +276,6 @@ private:
     Events events_;
     Children children_;
     Assignment assignment_;
-    std::deque<std::string> staged_; ///< in pieces: each is freed when it has been handed on
-    size_t staged_bytes_ = 0;
-    std::unordered_map<IpAddress, std::uint64_t> staged_sources_; ///< its queries by source
     /// Child by source id, plus 1; 0: not yet known. Two bytes a source instead of a hash a query.
     std::vector<std::uint16_t> known_;
     wire::Hello own_;

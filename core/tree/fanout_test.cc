@@ -142,6 +142,7 @@ protected:
                     .abort = [](const std::string&) {},
                     .lost = [this](const Child& child) { lost_ = child.lost_because; },
                     .over = [] {}}};
+    FirstWindow staged_;
     std::vector<std::unique_ptr<FakeChild>> children_;
 };
 
@@ -281,11 +282,11 @@ TEST_F(FanoutTest, WhatIsStagedGoesInOrderWithItsHeavySourcesSpread) {
     add_child("b").hello(kMany);
     ASSERT_TRUE(run_until([&] { return ready_; }));
     for (std::uint64_t n = 0; n < kMany; ++n) {
-        fanout_.stage(query(n, static_cast<std::uint8_t>(1 + n % 4)).bytes());
+        staged_.add(query(n, static_cast<std::uint8_t>(1 + n % 4)).bytes(), fanout_.children());
     }
-    EXPECT_EQ(fanout_.staged(), kMany * record_.size());
-    EXPECT_EQ(fanout_.give_staged(), "");
-    EXPECT_EQ(fanout_.staged(), 0U);
+    EXPECT_EQ(staged_.bytes, kMany * record_.size());
+    EXPECT_EQ(fanout_.give_first(staged_), "");
+    EXPECT_EQ(staged_.bytes, 0U);
     fanout_.end();
     ASSERT_TRUE(run_until([&] { return children_[0]->ended && children_[1]->ended; }));
     for (const auto& child : children_) {
@@ -303,8 +304,8 @@ TEST_F(FanoutTest, ABrokenRecordIsToldWithItsPlace) {
     const std::string block = record_ + "odd";
     const std::string trouble = fmt::format("corrupt record at byte {} of a block", whole);
     EXPECT_EQ(fanout_.give(bytes_of(block)), trouble);
-    fanout_.stage(bytes_of(block));
-    EXPECT_EQ(fanout_.give_staged(), trouble);
+    staged_.add(bytes_of(block), fanout_.children());
+    EXPECT_EQ(fanout_.give_first(staged_), trouble);
     EXPECT_EQ(assigned_of(fanout_.children()), 2U);
 }
 
