@@ -35,6 +35,18 @@ std::string_view view(const IpAddress& address) {
     return {reinterpret_cast<const char*>(address.bytes.data()), address.size()};
 }
 
+/// A name server is no alias: drops the one at its name.
+void drop_alias(Draft& zone, NameId name, Drafts& drafts) {
+    std::erase_if(zone.rrsets, [&](const DraftRrset& one) {
+        const bool alias = one.owner == name && one.type == kTypeCname;
+        if (alias) {
+            drafts.dropped.push_back(
+                {.observation = one.observation, .why = "alias_of_name_server"});
+        }
+        return alias;
+    });
+}
+
 class Completer : public Maker {
 public:
     Completer(Observations& seen, const Hierarchy& hierarchy, Drafts& drafts)
@@ -274,7 +286,7 @@ private:
                 add_glue(i, target, zone.name);
                 continue;
             }
-            drop_alias(zone, target);
+            drop_alias(zone, target, drafts_);
             if (!has_address(i, target)) {
                 const bool known = !zone.addresses.empty();
                 const IpAddress nobody = IpAddress::v4(bytes_of(kNobody).data());
@@ -282,17 +294,6 @@ private:
                                known ? "address_of_another_server" : "address_unknown");
             }
         }
-    }
-
-    void drop_alias(Draft& zone, NameId name) {
-        std::erase_if(zone.rrsets, [&](const DraftRrset& one) {
-            const bool alias = one.owner == name && one.type == kTypeCname;
-            if (alias) {
-                drafts_.dropped.push_back(
-                    {.observation = one.observation, .why = "alias_of_name_server"});
-            }
-            return alias;
-        });
     }
 
     // Delegations
