@@ -37,6 +37,15 @@ bool is_live(const std::string& path) {
     return path == "-" || !std::filesystem::is_regular_file(path, ignored);
 }
 
+ChunkOptions chunk_options(const FeedOptions& options, bool live) {
+    ChunkOptions chunks{.responses = options.responses, .expect = options.expect};
+    if (options.threads == 0) {
+        chunks.entries = options.batch;
+        chunks.prompt = live;
+    }
+    return chunks;
+}
+
 } // namespace
 
 /// The files of one lap, and chunks that were read and wait for the merge. All calls may come from
@@ -330,21 +339,12 @@ void Feed::add(const std::string& path) {
     files_.push_back({.path = path, .live = live, .end = {}});
 }
 
-ChunkOptions Feed::chunk_options(bool live) const {
-    ChunkOptions chunks{.responses = options_.responses, .expect = options_.expect};
-    if (options_.threads == 0) {
-        chunks.entries = options_.batch;
-        chunks.prompt = live;
-    }
-    return chunks;
-}
-
 void Feed::begin_lap() {
     std::vector<Lap::File> files;
     for (const File& file : files_) {
         Lap::File& mine = files.emplace_back();
         mine.live = file.live;
-        const ChunkOptions chunks = chunk_options(file.live);
+        const ChunkOptions chunks = chunk_options(options_, file.live);
         if (file.live && options_.threads > 0) {
             mine.source = read_live(file.path, options_.reader, chunks);
         } else {

@@ -143,7 +143,6 @@ private:
     void add(const std::string& path);
     void begin_lap();
     void give(std::shared_ptr<const Chunk> chunk);
-    [[nodiscard]] ChunkOptions chunk_options(bool live) const;
     Work pick(std::optional<size_t> wanted);
 
     FeedOptions options_;
