@@ -72,19 +72,19 @@ def _program(experiment: Experiment, facts: Facts, interfaces: tuple[str, ...]) 
 
 
 def options(experiment: Experiment) -> tuple[str, ...]:
-    given, default = experiment.front or Front(), Front()
-    reference = experiment.server.front == "reference"
+    """The limits are always given: an experiment does not change with the program's own."""
+    given, reference = experiment.front or Front(), experiment.server.front == "reference"
     return flags(
         tun=_TUN if reference else None,
         active=1 if reference else None,
-        timeout_ms=given.timeout_ms if given.timeout_ms != default.timeout_ms else None,
+        timeout_ms=given.timeout_ms,
         early_ack=given.early_ack,
         no_early_ack=given.early_ack is False,
         axfr_detect=None if given.axfr_detect is None else int(given.axfr_detect),
-        loglevel=given.loglevel if given.loglevel != default.loglevel else None,
+        loglevel=given.loglevel,
         fin_last=given.fin_last,
         no_promote=not given.promote,
-        entries=given.entries if given.entries != default.entries else None,
+        entries=None if reference else given.entries,
         truncate_udp=given.truncate_udp or None,
         timed=given.timed,
     )
