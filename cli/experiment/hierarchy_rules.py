@@ -1,8 +1,11 @@
 """Rules of [hierarchy], and of what else an experiment with server.kind = "hierarchy" may say."""
 
+from typing import get_args
+
 from cli.errors import UsageError, exclude, want
 from cli.experiment import addresses, server_rules
 from cli.experiment.schema import Experiment, Hierarchy, Server
+from cli.experiment.settings import Resolver
 
 
 def check(experiment: Experiment) -> None:
@@ -14,7 +17,7 @@ def check(experiment: Experiment) -> None:
         return
     if not emulated.resolvers:
         what = "hierarchy.resolver is empty"
-        raise UsageError(what, "use bind, unbound, knot-resolver, pdns-recursor or a list of them")
+        raise UsageError(what, f"use {', '.join(get_args(Resolver))} or a list of them")
     _check_zones(experiment.server, emulated)
     _check_hosts(experiment.topology.clients, emulated)
     if experiment.server.port != 53:

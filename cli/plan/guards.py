@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cli.errors import UsageError, want
-from cli.experiment.schema import Experiment
+from cli.experiment.schema import AUTHORITATIVE, Experiment
 from cli.plan import delay, front, hierarchy_hosts, network
 from cli.plan.network import Network
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
@@ -44,7 +44,7 @@ def check(experiment: Experiment, management: Management) -> None:
     what = f'topology.kind = "{kind}" is for a run from this machine'
     want(kind == "local", what, "leave it out, or run it without --inventory")
     what = "a server at a loopback address has no host that could be guarded"
-    hint = 'name an address that all clients reach, or use server.kind = "nsd", "bind" or "hierarchy"'
+    hint = f'name an address that all clients reach, or use server.kind = "hierarchy", {AUTHORITATIVE}'
     want(experiment.own_server or experiment.elsewhere, what, hint)
     own = [ipaddress.ip_network(one) for one in _prefixes(experiment)]
     for text in experiment.server.addresses if experiment.elsewhere else ():
