@@ -1,7 +1,7 @@
 #pragma once
 // Everything queriers count, a line a counter. Sums, messages, result files, controller.json and
 // the report take their counters from fields(); see core/base/json.hh. A new counter is a member
-// and its line here, and `reprise-controller --describe > report/counters.json`.
+// and its line here; then `python -m cli.experiment.document`.
 
 #include "core/base/clock.hh"
 #include "core/wire/replay.pb.h"

@@ -37,6 +37,9 @@ constexpr Allowed between(double low, double high) { return {.low = low, .high =
 
 constexpr Allowed one_of(std::string_view words) { return {.words = words}; }
 
+/// In the order of the querier's SourceMode; none is a part of another.
+inline constexpr std::string_view kSourceModeWords = "ports, addresses, mapped, packet";
+
 /// As in the trace, or one that queriers play.
 inline constexpr std::string_view kTransportWords = "trace, udp, tcp, tls, stateless-tcp";
 
@@ -124,7 +127,7 @@ struct Settings {
         constexpr double kMany = 0x1p62;
         constexpr double kDay = 86'400;
         using S = Settings;
-        visit("source_mode", &S::source_mode, one_of("ports, addresses, mapped, packet"),
+        visit("source_mode", &S::source_mode, one_of(kSourceModeWords),
               "what the server sees. `ports`: the client host's address, one socket per source. "
               "`addresses`: the trace's source addresses (one client). `mapped`: an address for "
               "each source out of the client's prefix (10.0.0.0/8 shared by the clients, "

@@ -321,10 +321,14 @@ private:
 } // namespace
 
 std::vector<RuleKind> source_rules() {
+    auto names = transport_names(true);
+    const std::string last = std::move(names.back());
+    names.pop_back();
     return {{.name = "transport",
              .first_key = "to",
-             .help = "Transport: to=udp, tcp, tls or stateless-tcp, or a mix as to=udp:90,tcp:10, "
-                     "which sticks to a source; share= is by source",
+             .help = fmt::format("Transport: to={} or {}, or a mix as to=udp:90,tcp:10, which "
+                                 "sticks to a source; share= is by source",
+                                 joined(names, ", "), last),
              .make = make<TransportRule>,
              .sets = {"to"}},
             {.name = "class",

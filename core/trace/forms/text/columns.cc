@@ -117,6 +117,11 @@ struct TransportWord {
 
     static void print(std::string& out, Transport value) { out += transport_name(value); }
 
+    static std::string hint(std::string_view /*cell*/) {
+        return fmt::format(" ({})",
+                           joined(kTransports | std::views::transform(transport_name), ", "));
+    }
+
     static std::string_view nearest(std::string_view cell) {
         return nearest_word(cell, kTransports | std::views::transform(transport_name));
     }
@@ -258,14 +263,15 @@ constexpr ColumnKind column(std::string_view name, std::string_view fsdb, Part p
             .print = [](std::string& out, const Row& row) { Codec::print(out, row.*Member); },
             .same = [](const Row& a, const Row& b) { return same(a.*Member, b.*Member); },
             .hint = [](std::string_view cell) -> std::string {
+                std::string hint;
                 if constexpr (requires { Codec::hint(cell); }) {
-                    return Codec::hint(cell);
-                } else if constexpr (requires { Codec::nearest(cell); }) {
-                    const std::string_view near = Codec::nearest(cell);
-                    return near.empty() ? "" : fmt::format("; did you mean {}?", near);
-                } else {
-                    return "";
+                    hint = Codec::hint(cell);
                 }
+                if constexpr (requires { Codec::nearest(cell); }) {
+                    const std::string_view near = Codec::nearest(cell);
+                    hint += near.empty() ? "" : fmt::format("; did you mean {}?", near);
+                }
+                return hint;
             }};
 }
 
@@ -285,9 +291,8 @@ constexpr std::array<ColumnKind, 20> kColumns{{
                                        kOfQuery, kAnAddress),
     column<&Row::dport, Number>("dport", "dstport destport destinationport dport", kOfQuery,
                                 kANumber),
-    column<&Row::transport, TransportWord>(
-        "transport", "protocol proto transport", kOfQuery,
-        "is not a transport (udp, tcp, tls, quic, https, stateless-tcp)"),
+    column<&Row::transport, TransportWord>("transport", "protocol proto transport", kOfQuery,
+                                           "is not a transport"),
     column<&Row::connection, Connection>("connection", "", kOfQuery,
                                          "is not the number of a connection, below 2^48, or -"),
     column<&Row::id, Number>("id", "msgid dnsid queryid id", kOfMessage,
