@@ -30,7 +30,7 @@ inline constexpr std::string_view kBehindEnd =
 // Addresses where a log of a server (dnstap, C-DNS) has none.
 
 /// 0.0.0.0 or ::, for a source that is not told.
-inline IpAddress nobody(bool ipv6) {
+inline IpAddress unspecified(bool ipv6) {
     IpAddress address;
     address.family = ipv6 ? 6 : 4;
     return address;

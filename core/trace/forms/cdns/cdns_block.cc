@@ -256,7 +256,7 @@ std::optional<IpAddress> address_of(const CdnsItem& item, const CborValue& index
         return std::nullopt;
     }
     const Bytes bytes = entry.bytes();
-    IpAddress address = nobody(transport ? (transport.number() & 1) != 0 : bytes.size() > 4);
+    IpAddress address = unspecified(transport ? (transport.number() & 1) != 0 : bytes.size() > 4);
     std::ranges::copy(bytes.first(std::min(bytes.size(), address.size())), address.bytes.begin());
     return address;
 }
@@ -295,7 +295,7 @@ bool read_cdns_ends(const CdnsItem& item, Query& query, Counters& counters) {
     }
     const bool ipv6 = flags ? (flags.number() & 1) != 0
                             : (source && source->is_v6()) || (destination && destination->is_v6());
-    query.source = {.address = source.value_or(nobody(ipv6)),
+    query.source = {.address = source.value_or(unspecified(ipv6)),
                     .port = static_cast<std::uint16_t>(from)};
     query.destination = {.address = destination.value_or(example_server(ipv6)),
                          .port = static_cast<std::uint16_t>(to)};

@@ -294,7 +294,7 @@ private:
                                         : exchange.socket_family() == 2;
         Query ends;
         ends.transport = transport_of(exchange);
-        ends.source = {.address = source.value_or(nobody(ipv6)),
+        ends.source = {.address = source.value_or(unspecified(ipv6)),
                        .port = static_cast<std::uint16_t>(exchange.query_port())};
         ends.destination = {.address = destination.value_or(example_server(ipv6)),
                             .port = exchange.has_response_port()
