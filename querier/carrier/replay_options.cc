@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,12 +16,11 @@
 #include <sched.h>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
 namespace {
-
-Nanoseconds seconds(double value) { return std::llround(value * 1e9); }
 
 std::optional<Endpoint> endpoint(const std::string& text) {
     const auto parsed = Endpoint::parse(text);
@@ -31,9 +28,12 @@ std::optional<Endpoint> endpoint(const std::string& text) {
     return parsed;
 }
 
+static_assert(std::ranges::count(kSourceModeWords, ',') == static_cast<int>(SourceMode::kPacket),
+              "a word for each source mode");
+
 SourceMode source_mode(std::string_view name) {
-    constexpr std::array<std::string_view, 4> kNames{"ports", "addresses", "mapped", "packet"};
-    return static_cast<SourceMode>(std::ranges::find(kNames, name) - kNames.begin());
+    const auto before = kSourceModeWords.substr(0, kSourceModeWords.find(name));
+    return static_cast<SourceMode>(std::ranges::count(before, ','));
 }
 
 /// "2" or "2-5" into `out`; false where it is neither.
@@ -61,21 +61,15 @@ std::optional<IpAddress> source_address(const Prefix& prefix, std::uint64_t inde
 }
 
 ReplayOptions replay_options(const wire::Options& options) {
-    ReplayOptions out;
+    Settings settings;
     for (const auto& [key, text] : options.settings()) {
-        set(out, key, text);
+        set(settings, key, text);
     }
-    check(out);
+    check(settings);
+    ReplayOptions out(std::move(settings));
     out.servers = {.v4 = endpoint(options.server_v4()), .v6 = endpoint(options.server_v6())};
     out.authorities = options.authorities_pem();
     out.sources = source_mode(out.source_mode);
-    out.timeout = seconds(out.timeout_s);
-    out.idle_timeout = seconds(out.idle_timeout_s);
-    out.server_closes = out.closer == "server";
-    out.max_lateness = seconds(out.max_lateness_s);
-    out.late = seconds(out.late_ms / 1e3);
-    out.duration = seconds(out.duration_s);
-    out.hedge_after = seconds(out.hedge_ms / 1e3);
     const auto& server = out.servers.v4 ? out.servers.v4 : out.servers.v6;
     out.hedge_peers = peers_of(out, server ? server->port : kDnsPort);
     const auto early = parse_number<int>(out.early_us);

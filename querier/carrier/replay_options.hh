@@ -4,10 +4,12 @@
 #include "core/wire/record.hh"
 #include "core/wire/settings.hh"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::wire {
@@ -34,19 +36,23 @@ struct WaiterOptions {
     Nanoseconds spin = 0;             ///< longest busy wait
 };
 
+inline Nanoseconds nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
 /// What a replay is asked to do: the settings, checked, and what is made of them.
 struct ReplayOptions : Settings {
+    explicit ReplayOptions(Settings settings = {}) : Settings(std::move(settings)) {}
+
     Servers servers;
     std::string authorities; ///< PEM, trusted for the server's certificate; empty = the system's
     SourceMode sources = SourceMode::kPorts;
     std::vector<Prefix> prefixes; ///< of this host, for kMapped
-    Nanoseconds timeout = 5 * kSecond;
-    Nanoseconds idle_timeout = 20 * kSecond;
-    bool server_closes = false;         ///< we never close a connection first
-    Nanoseconds max_lateness = kSecond; ///< then it is given up
-    Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never
-    Nanoseconds duration = 0;           ///< of a `fast` replay; 0 = no end
-    Nanoseconds hedge_after = 0;        ///< 0 = never
+    Nanoseconds timeout = nanoseconds(timeout_s);
+    Nanoseconds idle_timeout = nanoseconds(idle_timeout_s);
+    bool server_closes = closer == "server";                ///< we never close a connection first
+    Nanoseconds max_lateness = nanoseconds(max_lateness_s); ///< then it is given up
+    Nanoseconds late = nanoseconds(late_ms / 1e3);          ///< sent so late: counted; 0 = never
+    Nanoseconds duration = nanoseconds(duration_s);         ///< of a `fast` replay; 0 = no end
+    Nanoseconds hedge_after = nanoseconds(hedge_ms / 1e3);  ///< 0 = never
     std::vector<Endpoint> hedge_peers;
     WaiterOptions waiter;
     Credit credit = kQuerierCredit; ///< what the parent may have out
