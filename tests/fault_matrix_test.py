@@ -122,24 +122,28 @@ def check_records(folder: Path, moment: float) -> None:
     assert sure <= held, f"{len(sure - held)} of {len(sure)} are missing"
 
 
-def check_kill(desk: Path, victim: str, after_s: float) -> None:
+def check_kill(desk: Path, victim: str, after_s: float) -> bool:
+    """False where there was nothing to kill any more."""
     with started(desk, "run", "good.toml") as running:
         moment = kill(running, victim, after_s)
         others = below(running.pid)
         ended = running.end()
         wait_for(lambda: all(map(has_ended, others)), "the end of all")
-    if moment is None:
-        return
-    judge(desk, victim, moment, ended)
+    if moment is not None:
+        judge(desk, victim, moment, ended)
+    return moment is not None
 
 
 def judge(desk: Path, victim: str, moment: float, ended: Ended) -> None:
     """What a user sees and what is left after a kill at a moment."""
     if victim == "command":
         assert ended.status == -signal.SIGKILL
-    elif ended.status != 0:  # nothing was left to do
+    elif ended.status != 0:
         line = ended.line()
         assert victim not in ("keeper", "init") or "the run was killed (signal SIGKILL)" in line
+    else:  # nothing was left to do
+        (folder,) = ended.results
+        assert len(records(folder)[0]) == RATE * SECONDS
     for folder in ended.results:
         if not list(folder.glob("queries-*.rq")):
             continue
@@ -160,13 +164,15 @@ def records_begin(place: Path) -> float:
 @pytest.mark.parametrize("victim", ["command", "keeper", "init", *VICTIMS])
 def test_kills_at_random_moments(place: Path, victim: str) -> None:
     chance = random.Random(f"{SEED} {victim}")
+    judged = 0
     for turn in range(10):
         after_s = chance.uniform(0, 0.4 if turn % 5 == 0 else SECONDS + 1)
         try:
-            check_kill(place, victim, after_s)
+            judged += check_kill(place, victim, after_s)
         except AssertionError as error:
             raise AssertionError(f"{victim} killed after {after_s:.3f} s") from error
         shutil.rmtree(place / "results", ignore_errors=True)
+    assert judged > 0
 
 
 # --- impatient users --------------------------------------------------------------------------------------

@@ -140,12 +140,11 @@ def judge(bed: FaultyBed, fates: dict[tuple[str, int, str], str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("bed", ["kernel", "bpf"], indirect=True)
 @pytest.mark.parametrize(("server", "family"), [(BIND, 4), (BIND, 6), (NSD, 4)])
 @pytest.mark.parametrize("seed", range(3))
 def test_several_faults_at_once(bed: FaultyBed, server: str, family: int, seed: int) -> None:
     """Each connection meets up to four. What the front in user space loses is seen one by one."""
-    if bed.front == "reference":
-        return
     chance = random.Random(seed)
     made = {kind: make() for kind, make in ALL_KINDS.items()}
     work: dict[int, str] = {}
