@@ -157,7 +157,7 @@ function(reprise_test name)
     reprise_precompile(${name} reprise_test_pch)
     add_dependencies(reprise_tests ${name})
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900)
+    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 1800)
 endfunction()
 
 # reprise_fuzz(NAME SOURCES ... LIBRARIES ... [PIECES form]): a libFuzzer target. SOURCES begin with the one that has
