@@ -346,8 +346,8 @@ def test_the_mutator_runs_live_in_front_of_a_replay(make_bed: MakeBed, tmp_path:
     )  # fmt: skip
     assert mutator.stdin is not None
     controller = bed.start_controller(
-        fifo, extra=("--window-s", "0.1", "--max-lateness-s", "60")
-    )  # it begins with a whole window
+        fifo, extra=("--window-s", "0.1", "--max-lateness-s", "60", "--late-ms", "0")
+    )  # it begins with a whole window, and the end of the trace is late
     rows = [row(BASE + i * 1_000_000, f"203.0.0.{i % 9 + 1}", 2000, i, f"{i}.com.") for i in range(300)]
     mutator.stdin.write((HEADER + "".join(rows[:200])).encode())
     mutator.stdin.flush()

@@ -110,16 +110,16 @@ def linters() -> Checks:
 
 
 def compiled(slow: bool) -> Checks:
-    """C++ tests by ctest that send packets, those of the long suite, and then the programs that the Python
-    tests start.
+    """C++ tests by ctest that send packets or whose threads take turns, those of the long suite, and then the
+    programs that the Python tests start.
     """
     longer: Checks = {
         "ctest dev": partial(_ctest, "dev"),
         "ctest tsan, the reader's thread": partial(_ctest, "tsan", only=["controller_test"]),
         "ctest tsan, mutate's threads": partial(_ctest, "tsan", only=["mutator_pipe_test"]),
     }
-    asan = partial(_ctest, "asan", options=("-L", "netns"))
-    return {"ctest asan netns": asan, **(longer if slow else {}), "programs": release}
+    asan = partial(_ctest, "asan", options=("-LE", "unit"))
+    return {"ctest asan": asan, **(longer if slow else {}), "programs": release}
 
 
 def beside(slow: bool) -> Checks:
