@@ -145,7 +145,8 @@ function(reprise_messages name file)
 endfunction()
 
 # reprise_test(NAME LABEL unit|scenario|netns SOURCES ... LIBRARIES ...): one labeled line per test; `scenario` if its
-# threads take turns, `netns` if it sends packets. The time limit ends what hangs; it has to hold on a machine that is busy with ten other things.
+# threads take turns, `netns` if it sends packets. The time limit ends what hangs; it has to hold on a machine that is
+# busy with ten other things.
 function(reprise_test name)
     if(NOT BUILD_TESTING)
         return()

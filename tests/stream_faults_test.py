@@ -281,7 +281,7 @@ def test_connections_that_the_server_is_to_close_are_not_evicted(
     bed = make_bed()
     start_nsd(bed, tcp_idle_timeout_s=idle_s, tcp_count=5_000)
     trace = rounds(tmp_path / "t.pcap", 400, 1, 1, 0.001)
-    limit = ("--max-lateness-s", "8" if idle_s == 1 else "0.5")
+    limit = ("--late-ms", "0", "--max-lateness-s", "8" if idle_s == 1 else "0.5")
     play = Play(bed, trace, *TCP, "--closer", "server", *limit, wrap=SHORT)
     if idle_s == 1:
         play.answers_all()

@@ -72,7 +72,7 @@ def _program(experiment: Experiment, facts: Facts, interfaces: tuple[str, ...]) 
 
 
 def options(experiment: Experiment) -> tuple[str, ...]:
-    """The limits are always given: an experiment does not change with the program's own."""
+    """Timeout, entries and log level are always given; the rest is the program's where not set."""
     given, reference = experiment.front or Front(), experiment.server.front == "reference"
     return flags(
         tun=_TUN if reference else None,

@@ -67,6 +67,18 @@ def test_a_check_by_its_name_looks_for_nothing_else(monkeypatch: pytest.MonkeyPa
     assert [*selftest.chosen("RUFF", slow=False)] == ["ruff"]
 
 
+def test_each_program_of_tests_is_run_once() -> None:
+    """By its label."""
+    first, second = (
+        checks[name].keywords["options"]  # type: ignore[attr-defined]
+        for checks, name in (
+            (selftest.compiled(False), "ctest asan"),
+            (selftest.beside(False), "ctest asan unit"),
+        )
+    )
+    assert (first, second) == (("-LE", "unit"), ("-L", "unit"))
+
+
 def test_a_name_that_means_nothing_is_a_usage_error(known: dict[str, tuple[str, ...]]) -> None:
     with pytest.raises(UsageError) as caught:
         selftest.chosen("no such name", slow=False)

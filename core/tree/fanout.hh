@@ -233,7 +233,7 @@ public:
     /// Sends Setup to all. After ready.
     void setup(const wire::Options& options);
 
-    /// Places the heavy sources and empties the window, before any other query is given; as give().
+    /// Places the heavy sources and gives the window's records, before any other query; as give().
     std::string give_first(FirstWindow& window);
 
     /// Gives a query to the child of its source if that child takes it within its credit; else
