@@ -128,7 +128,7 @@ def test_no_page_has_marks_of_a_merge() -> None:
 
 
 def test_the_architecture_is_a_short_page() -> None:
-    assert len((ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()) <= 1_600
+    assert len((ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()) <= 1_700
 
 
 # --- the troubleshooting page -----------------------------------------------------------------------------

@@ -74,11 +74,11 @@ REAL = nftables.Guarded(["data1"], ["198.19.1.0/24", "fd00:198:19:1::/64"], mana
 
 
 def own_address(pair: Pair, version: int) -> None:
-    """Gives the host an address that is not the experiment's."""
+    """Gives the host an address that is not the experiment's, and that the near host need not ask for."""
     own = ELSEWHERE[version]
     pair.run("ip", "addr", "add", own, "dev", "data1", *(["nodad"] if version == 6 else []))
     pair.bed.ip(NEAR, "route", "add", own, "dev", "data")
-    pair.send(version, to=own)
+    pair.bed.ip(NEAR, "neigh", "replace", own, "lladdr", pair.mac.hex(":"), "dev", "data")
 
 
 @pytest.mark.parametrize("version", [4, 6])
