@@ -24,7 +24,7 @@ from cli import linux
 from cli.executor import sandbox
 from report.rqfile import read_rq
 from tests.bed import below, has_ended, wait_for
-from tests.desk import ANSWERED, ENDS, Ended, Running, furnish, reprise, run, started
+from tests.desk import ANSWERED, ENDS, Ended, Running, furnish, reprise, run, started, words_of
 from tests.slow import slow
 from tests.small_disk import fill, small_disk
 from tests.udp_faults_test import steady
@@ -63,11 +63,13 @@ def place(tmp_path: Path, even: Path) -> Path:
 
 
 def find(running: Running, victim: str) -> int | None:
-    """The oldest process of that part. The command's only child is the keeper, and init is the keeper's."""
+    """The oldest process of that part. The command forks the keeper and that init; the programs that are
+    checked before have command lines of their own.
+    """
     if victim == "command":
         return running.pid
     if victim in ("keeper", "init"):
-        found = below(running.pid)[:2]
+        found = [pid for pid in below(running.pid) if words_of(pid) == words_of(running.pid)]
         at = 0 if victim == "keeper" else 1
         return found[at] if len(found) > at else None
     return next(iter(running.offspring(VICTIMS.get(victim, BIND))), None)
