@@ -93,7 +93,7 @@ public:
 
     /// Capture time of the one that came first. Needs one.
     [[nodiscard]] Nanoseconds since() const {
-        return std::ranges::min(segments_, {}, &Segment::time).time;
+        return std::ranges::min_element(segments_, {}, &Segment::time)->time;
     }
 
 private:
