@@ -20,7 +20,6 @@ HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 PACKAGES = {
     **dict.fromkeys(("dnssec-keygen", "dnssec-signzone", "dnssec-verify"), "bind9-utils"),
     **dict.fromkeys(("named-checkconf", "named-checkzone", "named-compilezone"), "bind9-utils"),
-    **dict.fromkeys(("nsd-checkconf", "nsd-checkzone"), "nsd"),
     **dict.fromkeys(("env", "true"), "coreutils"),
     **dict.fromkeys(("ip", "tc"), "iproute2"),
     **dict.fromkeys(("umount", "mount"), "mount"),
@@ -28,9 +27,7 @@ PACKAGES = {
     **dict.fromkeys(("capinfos", "editcap"), "wireshark-common"),
     "dig": "bind9-dnsutils",
     "kdig": "knot-dnsutils",
-    "knotc": "knot",
     "kxdpgun": "knot-dnsutils",
-    "rec_control": "pdns-recursor",
     "nft": "nftables",
     "sshd": "openssh-server",
     "sysctl": "procps",

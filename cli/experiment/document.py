@@ -114,6 +114,8 @@ def settings_module(tables: dict[str, Any]) -> str:
     ]
     for title, can in (("Authoritative", "authoritative"), ("Resolver", "resolver"), ("Proxy", "front")):
         lines += [f"{title} = Literal{[name for name, kind in KINDS.items() if getattr(kind, can)]}\n"]
+    for title, can in (("RELOADS", "reloads"), ("TAKES_EXPIRED", "takes_expired")):
+        lines += [f"{title} = { {name: kind.title for name, kind in KINDS.items() if getattr(kind, can)} }\n"]
     lines += ["\n"]
     for table, settings in tables.items():
         lines += [f"\nclass {table.title()}Settings(Table):\n"]

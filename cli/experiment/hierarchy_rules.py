@@ -5,7 +5,7 @@ from typing import get_args
 from cli.errors import UsageError, exclude, want
 from cli.experiment import addresses, server_rules
 from cli.experiment.schema import Experiment, Hierarchy, Server
-from cli.experiment.settings import Resolver
+from cli.experiment.settings import TAKES_EXPIRED, Resolver
 
 
 def check(experiment: Experiment) -> None:
@@ -61,12 +61,13 @@ def _check_hosts(clients: int, emulated: Hierarchy) -> None:
         emulated.form == "paper" and 'form = "paper"',
         hint='NSD has no views; use form = "colored" or "separate"',
     )
-    strict = next((one for one in emulated.resolvers if one not in ("bind", "unbound")), "")
+    strict = next((one for one in emulated.resolvers if one not in TAKES_EXPIRED), "")
     accepts = emulated.validate and emulated.expired_signatures == "accept"
     exclude(
         accepts and 'hierarchy.expired_signatures = "accept"',
         strict and f'resolver = "{strict}"',
-        hint='only BIND and unbound can accept them; use "keep", or hierarchy.validate = false',
+        hint=f"only {' and '.join(TAKES_EXPIRED.values())} can accept them; "
+        'use "keep", or hierarchy.validate = false',
     )
     if emulated.resolver_config is not None and len(set(emulated.resolvers)) > 1:
         what = "hierarchy.resolver_config is for resolvers of one kind"

@@ -13,6 +13,8 @@ from pydantic import Field
 from cli import run_name
 from cli.experiment.keys import Flag, Number, Path, Table, Text, Texts, Whole, Zone, doc, form, span
 from cli.experiment.settings import (
+    RELOADS,
+    TAKES_EXPIRED,
     Authoritative,
     Proxy,
     ReplaySettings,
@@ -183,7 +185,7 @@ class Hierarchy(Table):
     capture: Annotated[Path | None, doc("capture between resolvers and name servers, of which the zones are built as by `reprise zones build`; wins over `[hierarchy.synth]`")] = None
     dnssec: Annotated[Literal["keep", "strip", "resign"], doc("of zones built from `capture`: records as they were seen, none, or all zones signed with new keys")] = "keep"
     synth: World | None = None
-    resolver: Annotated[Resolver | tuple[Resolver, ...], doc('`"bind"`, `"unbound"`, `"knot-resolver"`, `"pdns-recursor"`, or a list of them: all under test at once, client n asks resolver n (and round again)')] = "bind"
+    resolver: Annotated[Resolver | tuple[Resolver, ...], doc(", ".join(f'`"{name}"`' for name in get_args(Resolver)) + ', or a list of them: all under test at once, client n asks resolver n (and round again)')] = "bind"
     engine: Annotated[Literal["bind", "nsd"], doc("what serves the zones: `bind` by views, or `nsd`, one for each slot")] = "bind"
     form: Annotated[Literal["colored", "paper", "separate"], doc("how zones share servers; `paper` is BIND's only")] = "colored"
     data_path: Annotated[Literal["tun", "nft"], doc("`tun`: reprise-proxy, or `nft`: nftables")] = "tun"
@@ -192,7 +194,7 @@ class Hierarchy(Table):
     cold_s: Annotated[Number, span(0, 86400, "of a cold cache: the first seconds, which the plots of the slowest answers show apart from the rest; 0 = none")] = 60.0
     qname_minimization: Annotated[Flag, doc("of the resolver (RFC 9156)")] = True
     validate: Annotated[Flag, doc("DNSSEC with the emulated root's key; without one nothing is validated")] = True
-    expired_signatures: Annotated[Literal["refuse", "accept", "keep"], doc("zones whose signatures are not valid at the time of the run: `refuse` ends it before it begins, `accept` has the resolver take expired ones (BIND, unbound), `keep` changes nothing")] = "refuse"
+    expired_signatures: Annotated[Literal["refuse", "accept", "keep"], doc(f"zones whose signatures are not valid at the time of the run: `refuse` ends it before it begins, `accept` has the resolver take expired ones ({', '.join(TAKES_EXPIRED.values())}), `keep` changes nothing")] = "refuse"
     resolver_config: Annotated[Path | None, doc("file of lines for the resolver's configuration; options of BIND replace ours of the same name")] = None
     skip_bad: Annotated[Flag, doc("leave out zones that do not load instead of ending")] = False
     edns_size: Annotated[Whole, span(512, 4_096, "of the meta-DNS-server")] = 4096
@@ -220,7 +222,7 @@ class Fault(Table):
     drop: Annotated[Text | None, doc('of a way: `"udp>N"`: UDP datagrams with more than N bytes are lost, and those in fragments (64 to 1472), `"fragments"`: all fragments are')] = None
     rate: Annotated[Text | None, doc('of a way: what is more than this in a direction is lost, such as `"10Mb/s"`; 60 ms of it may come at once')] = None
     stall: Annotated[Flag, doc("of a server: its processes stand still")] = False
-    reload: Annotated[Flag, doc("of a server (NSD, BIND, Knot DNS): it reads its configuration and zones again")] = False
+    reload: Annotated[Flag, doc(f"of a server ({', '.join(RELOADS.values())}): it reads its configuration and zones again")] = False
     restart: Annotated[Flag, doc("of a server: it is shut down, and started again")] = False
 
 

@@ -10,6 +10,8 @@ from cli.experiment.keys import Flag, Mixed, Number, Path, Table, Text, Texts, W
 Authoritative = Literal['nsd', 'bind', 'knot', 'pdns']
 Resolver = Literal['bind', 'unbound', 'knot-resolver', 'pdns-recursor']
 Proxy = Literal['dnsdist']
+RELOADS = {'nsd': 'NSD', 'bind': 'BIND', 'knot': 'Knot DNS'}
+TAKES_EXPIRED = {'bind': 'BIND', 'unbound': 'unbound'}
 
 
 class ReplaySettings(Table):

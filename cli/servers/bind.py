@@ -203,6 +203,7 @@ KIND = ServerKind(
     events=r"reloading configuration succeeded|: (?:loaded|transferred) serial \d",
     reloads=True,
     complaints=r"assertion failure|out of memory|unexpected error|fatal error",
+    reason=r"(?<=\.\d{3} )\S.*(?=\n(?:.*loading configuration: failure\n)?.*exiting \(due to fatal error\))",
     copied=True,
     checker="named-checkconf",
     refused=r"zone (?P<what>\S+?)/IN(?:/\S+)?: (?:loading from master file .+ failed: )?(?P<why>.+)$"
@@ -225,4 +226,5 @@ KIND = ServerKind(
     resolver=resolver,
     counted=counted,
     sees_early=True,
+    takes_expired=True,
 )

@@ -50,6 +50,7 @@ KIND = ServerKind(
     as_user=("-u", "{user}", "-g", "{user}"),
     quoted_as='[string "chunk"]',
     complaints=r"(?i)out of memory|bad_alloc|fatal|marking downstream|failed inside lua",
+    reason=r"(?<=Fatal Lua error: ).+",
     checker="dnsdist",
     checks=("--check-config", "-C", "{file}"),
     front=config,

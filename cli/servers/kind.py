@@ -131,7 +131,9 @@ class ServerKind:
     first; `section`: that of packages.txt where they belong, "" = one of their own, by the kind's name;
     `services`: what the package starts. `options`: those that start it in the foreground, where {config},
     {folder}, {processes} stand for what a run gives, and with `as_user` {user}. `complaints`: lines of its
-    log that say that something broke while it answered on, as a regular expression.
+    log that say that something broke while it answered on, as a regular expression. `reason`: what it or its
+    checker says of why it does not start, likewise, beside the forms that several have (kinds.REASON).
+    `tools`: other programs of its first package that are called.
 
     `config_name`: that of the file with its configuration, if it has to have one, and {configs} its folder.
     `quoted_as`: how its messages name that file, "" = by its name.
@@ -150,7 +152,7 @@ class ServerKind:
     further files of an authoritative server, by name. `counted` reads what a server has counted since it
     started: `queries`, and of an authoritative server that counts them `tcp_queries` and `answers`, of a
     resolver `recursions` and what is `under_way`. `sees_early`: as a resolver it refuses signatures that are
-    not yet valid, also where it accepts expired ones.
+    not yet valid, also where it accepts expired ones; `takes_expired`: it can be told to accept them.
 
     `shows`: a line of shell that prints what the server makes of its configuration "$1", what is given after
     the defaults; `conditions`: what is read of it, the last value of each key ({keys} in the line,
@@ -165,6 +167,8 @@ class ServerKind:
     packages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     complaints: str = ""
+    reason: str = ""
+    tools: tuple[str, ...] = ()
     section: str = ""
     config_name: str = ""
     quoted_as: str = ""
@@ -191,6 +195,7 @@ class ServerKind:
     front: Callable[[Server, Site], str] | None = None
     counted: Callable[[Serving], dict[str, int]] | None = None
     sees_early: bool = False
+    takes_expired: bool = False
 
     @property
     def config_file(self) -> str:

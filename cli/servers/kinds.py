@@ -27,7 +27,9 @@ KINDS = {
     "pdns-recursor": recursor.KIND,
     "dnsdist": dnsdist.KIND,
 }
-programs.PACKAGES.update({one.program: one.packages[0] for one in KINDS.values()})
+programs.PACKAGES.update(
+    {name: one.packages[0] for one in KINDS.values() for name in (one.program, *one.tools)}
+)
 # A server of the user's own, which a command line of the experiment starts: how it is set up is the user's
 # matter. It runs without root from the beginning, in a folder of its own.
 COMMAND = ServerKind(
@@ -37,15 +39,13 @@ COMMAND = ServerKind(
     idle_step_s=0.001,  # that of a front before it counts
 )
 STARTED = {**KINDS, "command": COMMAND}  # with what is no package
-# A server's or its checker's complaint about an address, or about its configuration, from the file's name on;
-# for knot-resolver the error itself, not the place in its code that it names too; for named what it says
-# before its last lines, which only say that it ends. What is deprecated is no reason to end.
-REASON = (
-    r"(?<=error: )config, file .+|(?<=Fatal error: ).+|(?<=Fatal Lua error: ).+|"
-    r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
-    r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b|.* is (?:deprecated|obsolete)).+|"
-    r"(?<=\.\d{3} )\S.*(?=\n(?:.*loading configuration: failure\n)?.*exiting \(due to fatal error\))"
-)
+# Why a server did not start: what one kind says, a complaint about an address, or one about its
+# configuration, from the file's name on. What is deprecated is no reason to end.
+REASON = "|".join((
+    *(one.reason for one in KINDS.values() if one.reason),
+    r"\S.*(?i:address (?:already )?in use).*",
+    r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b|.* is (?:deprecated|obsolete)).+",
+))  # fmt: skip
 
 
 def users_lines(name: str, config: str, lines: str, key: str) -> dict[str, str]:

@@ -88,6 +88,7 @@ KIND = ServerKind(
     unused=("processes", "tcp_count", "tcp_listen_queue"),
     idle_step_s=0.001,
     complaints=r"out of memory|not enough memory|panic",
+    reason=r"(?<=error while loading config: )ERROR: .+",  # not the place in its code that it names too
     shows="""cat "$(sed -n "s|.*io.open('\\(.*/settings\\)', 'w').*|\\1|p" "$1")\"""",
     conditions=(
         Condition("queries under way on a TCP connection", "tcp_pipeline"),

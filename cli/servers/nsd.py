@@ -163,6 +163,7 @@ KIND = ServerKind(
     user="nsd",
     tested=("4.6", "4.12"),
     packages=("nsd",),
+    tools=("nsd-checkconf", "nsd-checkzone"),
     section="run",
     services=("nsd",),
     options=("-d", "-c", "{config}"),

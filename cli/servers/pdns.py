@@ -71,6 +71,7 @@ KIND = ServerKind(
     config_name="pdns.conf",
     options=("--config-dir={configs}", "--daemon=no", "--guardian=no"),
     complaints=r"(?i)out of memory|bad_alloc|backend error|fatal error",
+    reason=r"(?<=Fatal error: ).+",
     checker="sh",
     checks=("-c", _PREPARE, "sh", "{file}"),
     over_tls=False,

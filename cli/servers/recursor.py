@@ -67,6 +67,7 @@ KIND = ServerKind(
     user="pdns",
     tested=("4.8", "5.2"),
     packages=("pdns-recursor",),
+    tools=("rec_control",),
     services=("pdns-recursor",),
     options=("--config-dir={folder}",),
     complaints=r"(?i)out of memory|bad_alloc|fatal error",

@@ -102,5 +102,6 @@ KIND = ServerKind(
         Condition(f"{Title.CACHE}, of RRsets", "rrset-cache-size", 1e-6),
     ),
     resolver=resolver,
+    takes_expired=True,
     counted=counted,
 )

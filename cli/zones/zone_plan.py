@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.errors import RepriseError
+from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import View
 from cli.servers.nftables import Pair
 
@@ -174,10 +175,9 @@ _WHAT = {
     "early": "have signatures that are not valid yet",
     "missing": "have no signatures, although their parent has a DS record",
 }
-_HINTS = {
-    "expired": 'hierarchy.expired_signatures = "accept" lets BIND and unbound take them, "keep" leaves it so',
-    "early": 'hierarchy.expired_signatures = "accept" lets unbound take them, "keep" leaves it so',
-    "missing": 'hierarchy.expired_signatures = "keep" leaves it so',
+_TAKERS = {
+    "expired": [kind.title for kind in KINDS.values() if kind.takes_expired],
+    "early": [kind.title for kind in KINDS.values() if kind.takes_expired and not kind.sees_early],
 }
 _UNPROVEN = "zones whose answers cannot be validated"
 
@@ -204,7 +204,10 @@ def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float)
     for state in refused:
         if found := unsound(report, state, now):
             what = f"{_UNPROVEN}: {len(found)} {_WHAT[state]}: {', '.join(few(found))}"
-            raise RepriseError(what, f"hierarchy.validate = false turns validation off, {_HINTS[state]}")
+            takers = " and ".join(_TAKERS.get(state, ()))
+            accept = f'"accept" lets {takers} take them, ' if takers else ""
+            hint = f'hierarchy.expired_signatures = {accept}"keep" leaves it so'
+            raise RepriseError(what, f"hierarchy.validate = false turns validation off, {hint}")
 
 
 def _lists(report: dict[str, Any], now: float = 0.0) -> list[tuple[str, list[str]]]:

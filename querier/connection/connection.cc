@@ -305,7 +305,11 @@ bool Connection::read(std::uint32_t events) {
             loss_ = end_of(got.error, write_error_);
             return true;
         }
-        take(got.bytes, got.stamp == 0 ? clock_.now() : tools_.parts.stamps.convert(got.stamp));
+        // A segment that waited for one ahead of it has an earlier stamp, and clocks are compared
+        // anew each time.
+        received_ = std::max(received_, got.stamp == 0 ? clock_.now()
+                                                       : tools_.parts.stamps.convert(got.stamp));
+        take(got.bytes);
         if (loss_) {
             return true;
         }
@@ -320,9 +324,9 @@ bool Connection::read(std::uint32_t events) {
     return false;
 }
 
-void Connection::take(std::span<std::uint8_t> data, Nanoseconds received) {
+void Connection::take(std::span<std::uint8_t> data) {
     if (!origin_.secure) {
-        take_replies(data, received);
+        take_replies(data);
         return;
     }
     tls_->offer(data);
@@ -335,7 +339,7 @@ void Connection::take(std::span<std::uint8_t> data, Nanoseconds received) {
     std::span<std::uint8_t> plain;
     TlsConnection::Result result = tls_->read(plain);
     for (; result == TlsConnection::Result::kDone; result = tls_->read(plain)) {
-        if (!take_replies(plain, received)) {
+        if (!take_replies(plain)) {
             return;
         }
     }
@@ -348,11 +352,11 @@ void Connection::take(std::span<std::uint8_t> data, Nanoseconds received) {
 }
 
 /// False: the connection is lost.
-bool Connection::take_replies(std::span<std::uint8_t> data, Nanoseconds received) {
+bool Connection::take_replies(std::span<std::uint8_t> data) {
     const Owner owner = owner_of(origin_.number, kOwnerConnection);
     const bool good = replies_.feed(data, [&](std::span<std::uint8_t> reply) {
         tools_.parts.events.on_reply(owner,
-                                     {.bytes = reply, .size = reply.size(), .received = received});
+                                     {.bytes = reply, .size = reply.size(), .received = received_});
     });
     if (!good) {
         ++tools_.parts.statistics.bad_streams;

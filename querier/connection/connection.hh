@@ -226,8 +226,8 @@ private:
     void shake_hands();
     void settle_early_data();
     bool read(std::uint32_t events);
-    void take(std::span<std::uint8_t> data, Nanoseconds received);
-    bool take_replies(std::span<std::uint8_t> data, Nanoseconds received);
+    void take(std::span<std::uint8_t> data);
+    bool take_replies(std::span<std::uint8_t> data);
     bool write_one(std::uint32_t pending);
     void prepare(PendingQuery& pending);
 
@@ -239,6 +239,7 @@ private:
     std::unique_ptr<TlsConnection> tls_; ///< null for TCP
     ConnectionQueue queue_;
     ReplyReader replies_;
+    Nanoseconds received_ = 0; ///< when the bytes that are being read could be read
     std::optional<Loss> loss_;
     bool connected_ = false; ///< the SYN was answered
     bool established_ = false;

@@ -167,14 +167,14 @@ public:
     }
 
     [[nodiscard]] Counters counters() override {
-        const PendingQueries& pending = responder_.pending();
+        const ForwardedQueries& pending = responder_.pending();
         Counters now{counters_};
         now.evictions = pending.evictions();
         now.entries = pending.size();
         now.entries_peak = pending.peak();
         now.entries_limit = pending.limit();
         now.entries_lived = pending.lived();
-        now.bytes_per_entry = PendingQueries::kBytesPerEntry;
+        now.bytes_per_entry = ForwardedQueries::kBytesPerEntry;
         now.state_bytes = now.entries * now.bytes_per_entry;
         now.memory_bytes = now.entries_peak * now.bytes_per_entry;
         return now;

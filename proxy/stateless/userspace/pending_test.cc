@@ -27,9 +27,9 @@ Pending entry(std::uint16_t port, Nanoseconds deadline = kSecond) {
     return {.connection = connection(port), .deadline = deadline};
 }
 
-TEST(PendingQueries, AreFoundByConnectionAndKey) {
+TEST(ForwardedQueries, AreFoundByConnectionAndKey) {
     Random random(1);
-    PendingQueries pending(10, random);
+    ForwardedQueries pending(10, random);
     const QueryKey key = pending.add(entry(1)).key;
     pending.add(entry(2));
     ASSERT_NE(pending.find(connection(1)), nullptr);
@@ -42,9 +42,9 @@ TEST(PendingQueries, AreFoundByConnectionAndKey) {
     EXPECT_EQ(pending.peak(), 2U);
 }
 
-TEST(PendingQueries, ExpireInTheirOrder) {
+TEST(ForwardedQueries, ExpireInTheirOrder) {
     Random random(1);
-    PendingQueries pending(10, random);
+    ForwardedQueries pending(10, random);
     EXPECT_EQ(pending.next_due(), std::nullopt);
     pending.add(entry(1, 10));
     pending.add(entry(2, 20));
@@ -57,9 +57,9 @@ TEST(PendingQueries, ExpireInTheirOrder) {
     EXPECT_EQ(pending.size(), 0U);
 }
 
-TEST(PendingQueries, LiveUntilTheyGo) {
+TEST(ForwardedQueries, LiveUntilTheyGo) {
     Random random(1);
-    PendingQueries pending(2, random);
+    ForwardedQueries pending(2, random);
     pending.expire(100);
     pending.add(entry(1));
     pending.expire(110);
@@ -71,9 +71,9 @@ TEST(PendingQueries, LiveUntilTheyGo) {
     EXPECT_EQ(pending.lived(), 15 + 90);
 }
 
-TEST(PendingQueries, TheOldestMakesRoom) {
+TEST(ForwardedQueries, TheOldestMakesRoom) {
     Random random(1);
-    PendingQueries pending(2, random);
+    ForwardedQueries pending(2, random);
     for (std::uint16_t port = 1; port <= 3; ++port) {
         pending.add(entry(port));
     }
@@ -83,9 +83,9 @@ TEST(PendingQueries, TheOldestMakesRoom) {
     EXPECT_NE(pending.find(connection(3)), nullptr);
 }
 
-TEST(PendingQueries, MoreThanOneSocketsIdsAreInFlight) {
+TEST(ForwardedQueries, MoreThanOneSocketsIdsAreInFlight) {
     Random random(1);
-    PendingQueries pending(100'000, random);
+    ForwardedQueries pending(100'000, random);
     std::set<unsigned> sockets;
     for (unsigned n = 0; n < 100'000; ++n) {
         Pending one = entry(static_cast<std::uint16_t>(n));

@@ -53,7 +53,7 @@ bool answers(const Pending& entry, const Endpoint& from, Bytes message) {
 
 } // namespace
 
-const Pending& PendingQueries::add(Pending entry) {
+const Pending& ForwardedQueries::add(Pending entry) {
     if (entries_.size() >= limit_) {
         erase(entries_.begin());
         ++evictions_;
@@ -69,23 +69,23 @@ const Pending& PendingQueries::add(Pending entry) {
     return *added;
 }
 
-const Pending* PendingQueries::find(const Connection& connection) const {
+const Pending* ForwardedQueries::find(const Connection& connection) const {
     const auto found = by_connection_.find(connection);
     return found == by_connection_.end() ? nullptr : &*found->second;
 }
 
-const Pending* PendingQueries::find(QueryKey key) const {
+const Pending* ForwardedQueries::find(QueryKey key) const {
     const auto found = by_key_.find(key);
     return found == by_key_.end() ? nullptr : &*found->second;
 }
 
-void PendingQueries::remove(const Connection& connection) {
+void ForwardedQueries::remove(const Connection& connection) {
     if (const auto found = by_connection_.find(connection); found != by_connection_.end()) {
         erase(found->second);
     }
 }
 
-size_t PendingQueries::expire(Nanoseconds now) {
+size_t ForwardedQueries::expire(Nanoseconds now) {
     now_ = now;
     const size_t before = entries_.size();
     while (!entries_.empty() && entries_.front().deadline <= now) {
@@ -94,11 +94,11 @@ size_t PendingQueries::expire(Nanoseconds now) {
     return before - entries_.size();
 }
 
-std::optional<Nanoseconds> PendingQueries::next_due() const {
+std::optional<Nanoseconds> ForwardedQueries::next_due() const {
     return entries_.empty() ? std::nullopt : std::optional(entries_.front().deadline);
 }
 
-void PendingQueries::erase(Entries::iterator entry) {
+void ForwardedQueries::erase(Entries::iterator entry) {
     by_key_.erase(entry->key);
     by_connection_.erase(entry->connection);
     entries_.erase(entry);

@@ -61,10 +61,10 @@ struct Pending {
 
 /// At most one entry a connection. The timeout is the same for all, so entries expire in the order
 /// in which they came.
-class PendingQueries {
+class ForwardedQueries {
 public:
     /// `random` must outlive this.
-    PendingQueries(size_t limit, Random& random) : limit_(limit), random_(random) {}
+    ForwardedQueries(size_t limit, Random& random) : limit_(limit), random_(random) {}
 
     /// Adds an entry under a new random key; where there is no room the oldest one goes first.
     /// Good until the next call.
@@ -154,7 +154,7 @@ public:
 
     [[nodiscard]] std::optional<Nanoseconds> next_due() const { return pending_.next_due(); }
 
-    [[nodiscard]] const PendingQueries& pending() const { return pending_; }
+    [[nodiscard]] const ForwardedQueries& pending() const { return pending_; }
 
 private:
     void accept(const Segment& segment);
@@ -169,7 +169,7 @@ private:
     Outside& outside_;
     StatelessCounts& counters_;
     SequenceNumbers numbers_;
-    PendingQueries pending_;
+    ForwardedQueries pending_;
     std::vector<std::uint8_t> query_; ///< room for a query with another id
 };
 
