@@ -164,7 +164,7 @@ def _ctest(
     names = ("-R", f"^({'|'.join(only)})$") if only else ()
     filtered = ("env", f"GTEST_FILTER={cases}") if cases else ()
     kept = [word for kind in ("passed", "failed") for word in (f"--test-output-size-{kind}", "10000000")]
-    jobs = str((os.cpu_count() or 1) + 1)  # some wait
+    jobs = str((os.cpu_count() or 1) + 2)  # some wait
     words = (*before, *filtered, "ctest", "--preset", preset, "-j", jobs, *names, *options, *kept)
     return tested(title, *words, "--no-tests=error", report="--output-junit")
 
