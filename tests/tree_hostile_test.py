@@ -13,7 +13,7 @@ import pytest
 
 from cli import linux
 from cli.plan import network
-from tests.bed import PORT, Bed, accounted, synth, wait_for, wait_for_answers
+from tests.bed import PORT, Bed, accounted, progress, synth, wait_for, wait_for_answers
 
 pytestmark = pytest.mark.netns
 
@@ -100,27 +100,26 @@ def test_strangers_change_nothing(bed: Bed, trace: Path) -> None:
 
 
 def test_a_pipe_that_pauses_does_not_stop_the_run(bed: Bed, trace: Path) -> None:
-    """Three seconds without a byte: longer than a child bears silence."""
+    """In the middle of the replay nothing is handed out for longer than a child bears silence."""
     bed.start_server()
     bed.start_distributor(1)
     pipe = bed.folder / "pipe"
     os.mkfifo(pipe)
     content = trace.read_bytes()
-    half = len(content) // 2
-
-    def feed() -> None:
-        with pipe.open("wb") as out:
-            out.write(content[:half])
-            out.flush()
-            time.sleep(3)  # the pause is what is tested
-            out.write(content[half:])
-
-    writer = threading.Thread(target=feed)
-    controller = bed.start_controller(pipe, extra=("--max-lateness-s", "30", "--speed", "4"))
-    writer.start()
+    half = len(content) // 2  # three seconds of queries: more than is handed out ahead
+    late = ("--max-lateness-s", "30", "--late-ms", "0")
+    controller = bed.start_controller(pipe, extra=late)
+    with pipe.open("wb") as out:
+        out.write(content[:half])
+        out.flush()
+        wait_for(lambda: " event=start " in controller.text(), "the start", 20)
+        time.sleep(5)  # the pause is what is tested
+        played = progress(controller)["answered"]
+        out.write(content[half:])
     assert controller.wait() == 0, controller.text()
-    writer.join()
-    assert bed.account()["queries"]["answered"] == bed.account()["queries"]["read"] > 1500
+    queries = bed.account()["queries"]
+    assert queries["answered"] == queries["read"] > 1500
+    assert played == pytest.approx(queries["read"] / 2, rel=0.1)
 
 
 def test_time_that_goes_back_goes_on_and_is_counted(bed: Bed, trace: Path) -> None:
