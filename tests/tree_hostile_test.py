@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import threading
@@ -109,7 +110,8 @@ def test_a_pipe_that_pauses_does_not_stop_the_run(bed: Bed, trace: Path) -> None
     half = len(content) // 2  # three seconds of queries: more than is handed out ahead
     late = ("--max-lateness-s", "30", "--late-ms", "0")
     controller = bed.start_controller(pipe, extra=late)
-    with pipe.open("wb") as out:
+    with os.fdopen(os.open(pipe, os.O_RDWR), "wb") as out:  # waits for no reader
+        fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, 1 << 20)
         out.write(content[:half])
         out.flush()
         wait_for(lambda: " event=start " in controller.text(), "the start", 20)
